@@ -1,0 +1,197 @@
+"""Every key and channel, and how ids become part of them.
+
+All keys begin with the namespace. `{...}` is the hash tag: what shares it shares a slot.
+
+| key | type | content | TTL class |
+|---|---|---|---|
+| `ns:{tag}:c:<cid>` | hash | context: fence, running turn, cancel mark, session | context |
+| `ns:{tag}:q:<cid>` | list | queued turns, `<mid>:<task>` | context |
+| `ns:{tag}:o:<cid>` | set | open tasks | context |
+| `ns:{tag}:x:<cid>` | zset | listing index of the context's tasks | context |
+| `ns:{tag}:m:<mid>` | hash | message record: task, digest, status, input | context, then message |
+| `ns:{tag}:t:<caller>:<task>` | hash | task: state, phase, document, cursor | context while open, then task |
+| `ns:{tag}:e:<caller>:<task>` | stream | the task's events, ids `<fence>-<sequence>` | context while open, then log |
+| `ns:{tag}:p:<caller>:<task>` | hash | callbacks: cursors, dead letters, who delivers | as the task |
+| `ns:{live}:contexts` | zset | live contexts by deadline | context |
+| `ns:{fleet}:workers` | zset | incarnations by last beat | context |
+| `ns:{fleet}:beat:<worker>` | hash | counter, info | beat |
+| `ns:{fleet}:turns:<worker>` | set | turns it runs, `<tag>:<caller>:<cid>:<task>` | context |
+| `ns:{fleet}:deliveries:<worker>` | set | tasks whose callbacks it serves, `<caller>:<task>` | context |
+| `ns:{fleet}:undelivered` | set | tasks with news for callbacks that nobody serves | context |
+| `ns:{fleet}:letters` | zset | dead letters by time, `<caller>:<task>:<config>:<event>` | context |
+| `ns:{fleet}:generation` | string | which load of the assistant all are asked to serve | context |
+| `ns:{fleet}:ready` | set | contexts whose queue waits for a worker | context |
+| `ns:{fleet}:reaped:<worker>` | string | tombstone of a worker presumed dead | context |
+| `ns:{i<caller>}:tasks` | zset | listing index of the caller's tasks | context |
+| `ns:{i<caller>}:tasks:lapse` | zset | the caller's open tasks by the time they lapse | context |
+| `ns:{i<caller>}:tasks:live` | zset | the caller's live contexts by deadline, where a limit counts them | context |
+| `ns:{i<caller>}:tasks:busy` | zset | those with a turn in flight, likewise | context |
+| `ns:{i<caller>}:rate` | zset | the caller's requests of the last second, where a limit counts them | a second |
+
+Channels: `ns:w:<worker>` (cancel, push), `ns:t:<task>` (something happened: look).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import time
+from dataclasses import dataclass
+
+_UUID = re.compile(r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$", re.IGNORECASE)
+
+
+def _digest(*parts: str, size: int = 16) -> str:
+    """A hash of the parts, each with its length, so that no two lists of parts run together."""
+    hasher = hashlib.blake2b(digest_size=size)
+    for part in parts:
+        raw = part.encode()
+        hasher.update(b"%d:" % len(raw))
+        hasher.update(raw)
+    return hasher.hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class ContextRef:
+    """One context of one caller. `tag` only picks the slot; `cid` is the identity."""
+
+    tag: str
+    caller: str
+    cid: str
+
+    @classmethod
+    def of(cls, caller: str, context_id: str) -> ContextRef:
+        return cls(_digest(context_id, size=6), caller, _digest(caller, context_id))
+
+    @property
+    def text(self) -> str:
+        return f"{self.tag}:{self.caller}:{self.cid}"
+
+    def message(self, message_id: str) -> str:
+        """The message's identity within the context."""
+        return _digest(self.cid, message_id)
+
+
+@dataclass(frozen=True, slots=True)
+class TurnRef:
+    """One entry of a worker's turn list: enough to find the context and the task."""
+
+    context: ContextRef
+    task_id: str
+
+    @property
+    def text(self) -> str:
+        return f"{self.context.text}:{self.task_id}"
+
+    @classmethod
+    def parse(cls, text: str) -> TurnRef:
+        tag, caller, cid, task_id = text.split(":")
+        return cls(ContextRef(tag, caller, cid), task_id)
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryRef:
+    """A task whose callbacks are to be served; its id finds the slot."""
+
+    caller: str
+    task_id: str
+
+    @property
+    def text(self) -> str:
+        return f"{self.caller}:{self.task_id}"
+
+    @property
+    def tag(self) -> str:
+        return self.task_id[-12:].lower()
+
+    @classmethod
+    def parse(cls, text: str) -> DeliveryRef:
+        caller, task_id = text.split(":")
+        return cls(caller, task_id)
+
+
+def parse_context(text: str) -> ContextRef:
+    tag, caller, cid = text.split(":")
+    return ContextRef(tag, caller, cid)
+
+
+def new_task_id(context: ContextRef) -> str:
+    """A UUID of version 8: 48 bits of time, 26 random bits, and the context's tag, so that the id finds its keys."""
+    ms = int(time.time() * 1000) & 0xFFFFFFFFFFFF
+    noise = int.from_bytes(os.urandom(4))
+    head = f"{ms:012x}"
+    return f"{head[:8]}-{head[8:]}-8{noise & 0xFFF:03x}-{0x8000 | (noise >> 12) & 0x3FFF:04x}-{context.tag}"
+
+
+def tag_of_task(task_id: str) -> str | None:
+    """The slot tag inside a task id, or None when the text can't be an id of ours."""
+    return task_id[-12:].lower() if _UUID.match(task_id) else None
+
+
+def is_uuid(text: str) -> bool:
+    return bool(_UUID.match(text))
+
+
+def derived_context_id(caller: str, message_id: str) -> str:
+    """The context of a first message without one, the same for each retry of it."""
+    raw = _digest("context", caller, message_id)
+    return f"{raw[:8]}-{raw[8:12]}-8{raw[13:16]}-{0x8 | int(raw[16], 16) & 0x3:x}{raw[17:20]}-{raw[20:]}"
+
+
+class Keys:
+    """Key names of one namespace."""
+
+    def __init__(self, namespace: str) -> None:
+        self.namespace = namespace
+        self.live = f"{namespace}:{{live}}:contexts"
+        self.fleet = f"{namespace}:{{fleet}}:"
+        self.workers = f"{self.fleet}workers"
+        self.ready = f"{self.fleet}ready"
+        self.undelivered = f"{self.fleet}undelivered"
+        self.letters = f"{self.fleet}letters"
+        self.generation = f"{self.fleet}generation"
+        self.task_channel = f"{namespace}:t:"
+        self.worker_channel = f"{namespace}:w:"
+
+    def prefix(self, tag: str) -> str:
+        return f"{self.namespace}:{{{tag}}}:"
+
+    def context(self, ref: ContextRef) -> str:
+        return f"{self.namespace}:{{{ref.tag}}}:c:{ref.cid}"
+
+    def queue(self, ref: ContextRef) -> str:
+        return f"{self.namespace}:{{{ref.tag}}}:q:{ref.cid}"
+
+    def shelf(self, ref: ContextRef) -> str:
+        return f"{self.namespace}:{{{ref.tag}}}:x:{ref.cid}"
+
+    def message(self, ref: ContextRef, mid: str) -> str:
+        return f"{self.namespace}:{{{ref.tag}}}:m:{mid}"
+
+    def task(self, tag: str, caller: str, task_id: str) -> str:
+        return f"{self.namespace}:{{{tag}}}:t:{caller}:{task_id}"
+
+    def log(self, tag: str, caller: str, task_id: str) -> str:
+        return f"{self.namespace}:{{{tag}}}:e:{caller}:{task_id}"
+
+    def push(self, tag: str, caller: str, task_id: str) -> str:
+        return f"{self.namespace}:{{{tag}}}:p:{caller}:{task_id}"
+
+    def index(self, caller: str) -> str:
+        return f"{self.namespace}:{{i{caller}}}:tasks"
+
+    def rate(self, caller: str) -> str:
+        return f"{self.namespace}:{{i{caller}}}:rate"
+
+    def beat(self, worker: str) -> str:
+        return f"{self.fleet}beat:{worker}"
+
+    def turns(self, worker: str) -> str:
+        return f"{self.fleet}turns:{worker}"
+
+    def deliveries(self, worker: str) -> str:
+        return f"{self.fleet}deliveries:{worker}"
+
+    def tombstone(self, worker: str) -> str:
+        return f"{self.fleet}reaped:{worker}"

@@ -1,0 +1,77 @@
+-- Ends a running turn: its last events, document, session, message record and context, and starts the context's next
+-- queued turn on the same worker, or leaves a hint for the others when this one takes no more.
+-- A repeat answers `finished` again with the same next turn; any other writer is told `lost`.
+-- @keys context ?live ?index ?turns ?workers ?ready ?deliveries ?undelivered
+-- @args prefix caller cid ref channel worker working context_ms task_ms log_ms message_ms idle_ms
+-- @args mid task fence seq state phase doc session_changed session reply take_next ...entries
+-- @include clock partition message index task view claim unclaimed start live
+-- Replies: finished <at> <ticket or nothing> | lost <state>
+local run = redis.call('HMGET', context, 'run', 'run_fence', 'run_owner', 'via', 'run_mid')
+local mark = fence .. ':' .. worker
+if run[1] ~= task or run[2] ~= fence or run[3] ~= worker or run[5] ~= mid then
+  local facts = redis.call('HMGET', task_key(task), 'finished', 'at', 'state')
+  local told = redis.call('HMGET', message_key(mid), 'finished', 'at')
+  if facts[1] ~= mark and told[1] ~= mark then return {'lost', facts[3] or ''} end
+  local answer = {'finished', told[1] == mark and told[2] or facts[2]}
+  if run[4] == mark and run[3] == worker then
+    answer[3] = ticket(run[5], run[1], run[2])
+  end
+  return answer
+end
+
+-- First a write that frees: Redis judges its memory at a script's first write only, and when it is full, ending turns
+-- is what must still work.
+redis.call('HDEL', context, 'cancel')
+local old = redis.call('HMGET', task_key(task), 'phase', 'at', 'state', 'last')
+local last, at = old[4] or '0-0', tonumber(seq)
+for i = 1, #entries, 2 do
+  last = add_entry(task, last, fence, at, entries[i], entries[i + 1])
+  at = at + 1
+end
+if reply ~= '' then
+  -- A direct Message: there never was a task as far as the caller can see.
+  unlist(task, old)
+  redis.call('SREM', open, task)
+  redis.call('DEL', task_key(task), log_key(task), push_key(task))
+else
+  set_state(task, phase, state, old, 'doc', doc, 'cursor', last, 'last', last, 'finished', mark)
+  ask_delivery(push_key(task), caller .. ':' .. task)
+end
+-- The message keeps the mark, too: a direct reply leaves no task, and a task that goes on gets its next turn's.
+close_message(mid, 'reply', reply, 'finished', mark, 'at', now)
+if session_changed == '1' then
+  redis.call('HSET', context, 'run', '', 'run_owner', '', 'via', '', 'session', session)
+else
+  redis.call('HSET', context, 'run', '', 'run_owner', '', 'via', '')
+end
+redis.call('PEXPIRE', context, context_ms)
+if turns then redis.call('SREM', turns, ref .. ':' .. task) end
+
+local answer = {'finished', now}
+local busy = false
+if take_next == '1' then
+  answer[3] = start_next(mark)
+  busy = answer[3] ~= nil
+elseif redis.call('EXISTS', queue) == 1 then
+  busy = true
+  if ready then
+    redis.call('SADD', ready, ref)
+    redis.call('PEXPIRE', ready, context_ms)
+  end
+end
+settle_live(busy, true)
+if busy then keep_context() end
+for _, other in ipairs(redis.call('SMEMBERS', open)) do
+  redis.call('PEXPIRE', task_key(other), context_ms)
+  redis.call('PEXPIRE', log_key(other), context_ms)
+  redis.call('PEXPIRE', push_key(other), context_ms)
+  redis.call('PEXPIRE', open, context_ms)
+  if index then
+    local facts = redis.call('HMGET', task_key(other), 'at', 'state')
+    if facts[1] then index_keep(index, other, facts[1], facts[2], context_ms) end
+  end
+end
+index_prune(shelf, task_ms, 4)
+if index then index_prune(index, task_ms, 4) end
+wake(task, reply ~= '' and 'gone' or phase)
+return answer

@@ -1,0 +1,54 @@
+-- The facts of a task beside its opaque document. Wants args: context_ms task_ms log_ms; optional key: index.
+-- phase is open (running or queued), waiting (for its caller) or closed; state is the server's word for it.
+-- `old` are phase, at and state as they are now, where the script has read them already.
+local function unlist(task, old)
+  old = old or redis.call('HMGET', task_key(task), 'phase', 'at', 'state')
+  if not old[1] then return end
+  index_drop(shelf, task, old[1], old[2], old[3])
+  if index then
+    index_drop(index, task, old[1], old[2], old[3])
+    if old[1] ~= 'closed' then redis.call('ZREM', index .. ':lapse', old[2] .. '|' .. task .. '|' .. old[3]) end
+  end
+end
+
+-- What else is to be written with it comes as further fields: one command for all of them.
+local function set_state(task, phase, state, old, ...)
+  local key = task_key(task)
+  unlist(task, old)
+  redis.call('HSET', key, 'phase', phase, 'at', now, 'state', state, ...)
+  index_add(shelf, task, phase, now, state, context_ms)
+  if index then
+    index_add(index, task, phase, now, state, context_ms)
+    if phase ~= 'closed' then index_keep(index, task, now, state, context_ms) end
+  end
+  if phase == 'closed' then
+    redis.call('SREM', open, task)
+    redis.call('PEXPIRE', key, task_ms)
+    redis.call('PEXPIRE', push_key(task), task_ms)
+    redis.call('PEXPIRE', log_key(task), log_ms)
+  else
+    redis.call('SADD', open, task)
+    redis.call('PEXPIRE', key, context_ms)
+    redis.call('PEXPIRE', push_key(task), context_ms)
+    redis.call('PEXPIRE', log_key(task), context_ms)
+  end
+end
+
+-- Adds one entry to the task's log under an explicit id, unless it is there already (a repeated call). Answers the log's
+-- last id, which the caller stores with the task.
+local function add_entry(task, last, fence, seq, kind, doc)
+  local at_fence, at_seq = string.match(last, '^(%d+)-(%d+)$')
+  at_fence, at_seq = tonumber(at_fence), tonumber(at_seq)
+  if at_fence > tonumber(fence) or (at_fence == tonumber(fence) and at_seq >= seq) then return last end
+  local id = fence .. '-' .. seq
+  redis.call('XADD', log_key(task), id, 'k', kind, 'a', now, 'd', doc)
+  return id
+end
+
+local function record(task, fence, seq, kind, doc)
+  local last = redis.call('HGET', task_key(task), 'last') or '0-0'
+  local id = add_entry(task, last, fence, seq, kind, doc)
+  if id == last then return false end
+  redis.call('HSET', task_key(task), 'last', id)
+  return true
+end

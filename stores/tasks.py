@@ -1,0 +1,99 @@
+"""Reading tasks: one by id, many by index."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from stores import scripts
+from stores.client import Client
+from stores.decode import decode_view, word_of
+from stores.keys import ContextRef, Keys, tag_of_task
+from stores.records import Limits, MessageRecord, Page, TaskView
+from stores.scripts import Argument
+
+_READ = scripts.load("read_task")
+_LIST = scripts.load("list_page")
+
+READ_MOST = 500
+
+
+class TaskStore:
+    """Tasks of callers. Another caller's task is simply not there: the caller is part of its key."""
+
+    def __init__(self, client: Client, keys: Keys, limits: Limits) -> None:
+        self._client = client
+        self._keys = keys
+        self._limits = limits
+
+    def _read(self, tag: str, caller: str, task_id: str, after: str) -> tuple[Sequence[str], dict[str, Argument]]:
+        keys = (self._keys.task(tag, caller, task_id), self._keys.log(tag, caller, task_id))
+        return keys, {"after": after, "most": READ_MOST}
+
+    async def read_task(self, caller: str, task_id: str, after: str = "") -> TaskView | None:
+        """The task with the entries its document does not cover, or those after the cursor (at most READ_MOST)."""
+        tag = tag_of_task(task_id)
+        if tag is None:
+            return None
+        reply = await self._client.run(_READ, *self._read(tag, caller, task_id, after))
+        return decode_view(task_id, reply[1:]) if word_of(reply) == "task" else None
+
+    async def read_message(self, context: ContextRef, mid: str) -> MessageRecord | None:
+        raw = await self._client.call("HMGET", self._keys.message(context, mid), "task", "status", "reply", "error")
+        if raw[0] is None:
+            return None
+        # `ended` is how a record that nothing replays tells its outcome to those who wait for it.
+        return MessageRecord(raw[0], "closed" if raw[1] == "ended" else raw[1], raw[2] or "", raw[3] or "")
+
+    async def list_tasks(
+        self,
+        caller: str,
+        *,
+        context: ContextRef | None = None,
+        state: str | None = None,
+        after_ms: int = 0,
+        before: str = "",
+        size: int = 50,
+    ) -> Page:
+        """One page, newest status first. `before` is the position a former page ended at."""
+        index = self._keys.shelf(context) if context else self._keys.index(caller)
+        args: dict[str, Argument] = {
+            "state": state or "",
+            "floor": f"{after_ms:013d}" if after_ms > 0 else "0",
+            "before": before,
+            "size": size,
+            "task_ms": self._limits.task_ms,
+        }
+        views: dict[str, TaskView] = {}
+        # An entry whose task lapsed is dropped and the page read again; each round drops what it met, so it ends.
+        for _ in range(8):
+            total, members, more = await self._page(index, args)
+            found = [tuple(member.split("|")) for member in members]
+            await self._load(caller, [task_id for _, task_id, _ in found if task_id not in views], views)
+            gone = [entry for entry in found if entry[1] not in views]
+            if not gone:
+                break
+            await self._client.call("ZREM", index, *_members(gone))
+        tasks = tuple(views[task_id] for _, task_id, _ in found if task_id in views)
+        return Page(tasks, total, "|".join(found[-1][:2]) if more and found else "")
+
+    async def _page(self, index: str, args: dict[str, Argument]) -> tuple[int, list[str], int]:
+        while True:
+            word, *page = await self._client.run(_LIST, (index,), args)
+            if word == "page":
+                return page[0], page[1], page[2]
+
+    async def _load(self, caller: str, task_ids: list[str], views: dict[str, TaskView]) -> None:
+        calls = [self._read(tag_of_task(task_id) or "", caller, task_id, "") for task_id in task_ids]
+        replies: list[Any] = await self._client.run_batch(_READ, calls) if calls else []
+        for task_id, reply in zip(task_ids, replies, strict=True):
+            if word_of(reply) == "task":
+                views[task_id] = decode_view(task_id, reply[1:])
+
+
+def _members(entries: Sequence[tuple[str, ...]]) -> list[str]:
+    """The index members of tasks given as (at, id, state)."""
+    members = []
+    for at, task_id, state in entries:
+        members += [f"o|{at}|{task_id}|{state}", f"c|{at}|{task_id}|{state}", f"s|{state}|{at}|{task_id}"]
+    return members
