@@ -1,0 +1,1 @@
+"""Where custom actions run: in this process, or on an action server."""

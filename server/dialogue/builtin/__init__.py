@@ -1,0 +1,1 @@
+"""The patterns and texts every assistant has from the start, as data."""

@@ -1,0 +1,203 @@
+"""The state of one dialogue: slots, stack and what happened in the turn, and its stored form."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from server.dialogue.domain import Domain
+from server.dialogue.flows import END, Flow, StepKind
+
+SCHEMA = 1
+# How many lines are remembered for language models and actions; it travels with every turn, so it is bounded.
+HISTORY_LINES = 40
+SHORT_HISTORY_LINES = 10
+
+Document = dict[str, Any]
+# schema a document was written with -> what makes it the next schema's document
+UPCASTS: dict[int, Callable[[Document], Document]] = {}
+
+
+class UnreadableState(ValueError):
+    """The stored state can't be understood by this version."""
+
+
+@dataclass(slots=True, eq=False)
+class Frame:
+    """One flow on the stack; the last one of the stack is running."""
+
+    id: int
+    flow: str
+    step: str
+    kind: str  # regular, interrupt, link, call or pattern
+    started: bool = False
+    phase: str = ""  # of the current step: entered, checked, asked or called
+    slot: str = ""  # what the current step asks for
+    refill: bool = False  # the question after a domain-level rejection
+    context: dict[str, Any] = field(default_factory=dict)
+    saved: dict[str, Any] = field(default_factory=dict)  # slots before this run, to restore when it is cancelled
+
+    @property
+    def is_user(self) -> bool:
+        return self.kind != "pattern"
+
+
+@dataclass(slots=True)
+class TurnFacts:
+    """What happened since the message arrived; the task state is derived from it."""
+
+    text: str | None = None
+    steps: int = 0
+    waiting: bool = False
+    quiet: bool = False  # the next question was already put in other words
+    messages: list[dict[str, Any]] = field(default_factory=list)
+    events: list[dict[str, Any]] = field(default_factory=list)
+    ran: dict[str, dict[str, Any]] = field(default_factory=dict)  # pattern -> context of its last run
+    completed: list[str] = field(default_factory=list)
+    persisted: dict[str, Any] = field(default_factory=dict)
+    cancelled: str | None = None
+    started_after_cancel: bool = False
+    closed: bool = False  # the user needs nothing else
+    repaired: bool = False  # the stack did not fit the loaded assistant
+    pending: dict[str, Any] | None = None  # the action that is being waited for
+    queue: list[str] = field(default_factory=list)  # actions to run before the stack goes on
+    latest_action: str = ""
+
+
+@dataclass(slots=True)
+class DialogueState:
+    """Only values that are set are in `slots`, the most recently filled one last."""
+
+    slots: dict[str, Any]
+    stack: list[Frame] = field(default_factory=list)
+    frames: int = 0
+    began: bool = False
+    options: list[str] = field(default_factory=list)  # flows the last clarification offered
+    said: list[dict[str, Any]] = field(default_factory=list)  # bot messages of the last turn
+    history: list[list[str]] = field(default_factory=list)
+    turn: TurnFacts = field(default_factory=TurnFacts)
+    written_by: str = ""
+
+    def set(self, name: str, value: Any) -> None:
+        self.slots.pop(name, None)
+        if value is not None:
+            self.slots[name] = value
+
+    def remember(self, who: str, text: str) -> None:
+        self.history.append([who, text])
+
+
+_FRAME_DEFAULTS: dict[str, Any] = {
+    "started": False,
+    "phase": "",
+    "slot": "",
+    "refill": False,
+    "context": {},
+    "saved": {},
+}
+_FRAME_FIELDS = tuple(_FRAME_DEFAULTS)
+_TURN_FIELDS = tuple(TurnFacts.__dataclass_fields__)
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
+
+
+@dataclass(frozen=True, slots=True)
+class StateCodec:
+    """Writes and reads states of one loaded assistant, which puts its fingerprint on what it writes."""
+
+    domain: Domain
+    fingerprint: str
+    history_lines: int = HISTORY_LINES
+
+    def new(self) -> DialogueState:
+        return DialogueState(dict(self.domain.initial), written_by=self.fingerprint)
+
+    def dump(self, state: DialogueState, *, with_turn: bool = False) -> str:
+        initial = self.domain.initial
+        if len(state.history) > self.history_lines:
+            del state.history[: -self.history_lines]
+        slots = {name: value for name, value in state.slots.items() if initial.get(name) != value}
+        for name in initial:
+            if name not in state.slots:
+                slots[name] = None
+        document: Document = {
+            "schema": SCHEMA,
+            "assistant": self.fingerprint,
+            "began": state.began,
+            "frames": state.frames,
+            "slots": slots,
+            "stack": [_dump_frame(frame) for frame in state.stack],
+            "options": state.options,
+            "said": state.said,
+            "history": state.history,
+        }
+        if with_turn:
+            document["turn"] = {name: getattr(state.turn, name) for name in _TURN_FIELDS}
+        return _encode(document)
+
+    def load(self, text: str) -> DialogueState:
+        """Reads a stored state, of an older schema too; raises UnreadableState."""
+        try:
+            document = json.loads(text)
+            document = _upcast(document)
+            slots = dict(self.domain.initial)
+            for name, value in document["slots"].items():
+                if name in self.domain.slots:
+                    slots.pop(name, None)
+                    if value is not None:
+                        slots[name] = value
+            state = DialogueState(
+                slots=slots,
+                stack=[Frame(**frame) for frame in document["stack"]],
+                frames=document["frames"],
+                began=document["began"],
+                options=document["options"],
+                said=document["said"],
+                history=document["history"],
+                written_by=document["assistant"],
+            )
+            if "turn" in document:
+                state.turn = TurnFacts(**document["turn"])
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise UnreadableState(f"the stored dialogue can't be read: {error}") from error
+        return state
+
+
+def resolves(stack: Sequence[Frame], flows: dict[str, Flow]) -> bool:
+    """True when every frame still has its flow and a step that means what it meant."""
+    return all(_fits(frame, flows) for frame in stack)
+
+
+def _fits(frame: Frame, flows: dict[str, Flow]) -> bool:
+    flow = flows.get(frame.flow)
+    if flow is None or frame.step == END:
+        return flow is not None
+    step = flow.steps.get(frame.step)
+    if step is None:
+        return False
+    # an answer to the old question must not be taken for an answer to a new one of the same id
+    return step.target == frame.slot if frame.slot else not frame.phase or step.kind is not StepKind.COLLECT
+
+
+def _upcast(stored: Any) -> Document:
+    if not isinstance(stored, dict) or not isinstance(stored.get("schema"), int):
+        raise ValueError("it names no schema")
+    document: Document = stored
+    while document["schema"] < SCHEMA:
+        step = UPCASTS.get(document["schema"])
+        if step is None:
+            raise ValueError(f"schema {document['schema']} is too old")
+        document = {**step(document), "schema": document["schema"] + 1}
+    if document["schema"] > SCHEMA:
+        raise ValueError(f"schema {document['schema']} is newer than this version's {SCHEMA}")
+    return document
+
+
+def _dump_frame(frame: Frame) -> Document:
+    document: Document = {"id": frame.id, "flow": frame.flow, "step": frame.step, "kind": frame.kind}
+    for name in _FRAME_FIELDS:
+        value = getattr(frame, name)
+        if value != _FRAME_DEFAULTS[name]:
+            document[name] = value
+    return document
