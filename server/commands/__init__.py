@@ -1,0 +1,1 @@
+"""What `nonstick` can be told to do: one module per command."""

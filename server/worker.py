@@ -1,0 +1,123 @@
+"""The worker process: uvicorn under gunicorn, which goes on answering while it drains.
+
+SIGTERM           drain: the listener stays open while the application finishes its work, at most drain_seconds
+SIGINT, SIGQUIT   quick: the application gets no time, open answers a few seconds
+the master died   orphaned: as a drain, but the listener is closed at once, since a new master needs the port
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import sys
+from collections.abc import Awaitable, Callable
+from types import FrameType
+from typing import Any, ClassVar
+
+from gunicorn.arbiter import Arbiter
+from uvicorn import Config, Server
+from uvicorn_worker import UvicornWorker
+
+from server.transport.head import bounded_http
+
+logger = logging.getLogger(__name__)
+
+# What the application may take beyond its time before it is cancelled: it ends by itself at the deadline.
+GRACE_SECONDS = 2.0
+# Open connections after the drain: the streams have had their last event, so this is for slow readers.
+CLOSING_SECONDS = 5.0
+# A connection that was just accepted has sent nothing yet; uvicorn would close it before its request arrives.
+LINGER_SECONDS = 1.0
+# How long the master waits beyond drain_seconds: all of the above, and the application's own clean-up.
+MARGIN_SECONDS = GRACE_SECONDS + LINGER_SECONDS + CLOSING_SECONDS + 5.0
+
+Drain = Callable[[float], Awaitable[None]]
+
+
+class DrainingServer(Server):
+    """A uvicorn server that drains its application before it closes its listener."""
+
+    def __init__(self, config: Config, drain_seconds: float, parent: int) -> None:
+        super().__init__(config)
+        self._drain_seconds = drain_seconds
+        self._parent = parent
+        self._quick = False
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        # uvicorn would raise the signal again at its end, and a worker that did what it was asked would look killed.
+        self._quick = self._quick or sig != signal.SIGTERM
+        self.should_exit = True
+
+    async def on_tick(self, counter: int) -> bool:
+        if not self.should_exit and counter % 10 == 0 and os.getppid() != self._parent:
+            logger.warning("the master is gone: worker %d finishes its work and ends", os.getpid())
+            self.should_exit = True
+            for listener in self.servers:
+                listener.close()
+        return await super().on_tick(counter)
+
+    async def main_loop(self) -> None:
+        await super().main_loop()
+        # Asked for only now: the application makes it when it starts.
+        drain: Drain | None = getattr(getattr(self.config.app, "state", None), "drain", None)
+        if drain is None:
+            return
+        # Clients that keep their connection are asked to make their next one elsewhere.
+        self.config.encoded_headers.append((b"connection", b"close"))
+        seconds = 0.0 if self._quick else self._drain_seconds
+        await self._tick_during(drain, seconds)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for listener in self.servers:
+            listener.close()
+        for _ in range(0 if self._quick else int(LINGER_SECONDS / 0.01)):
+            # uvicorn's connections have a cycle from their first request on.
+            if all(getattr(connection, "cycle", None) for connection in self.server_state.connections):
+                break
+            await asyncio.sleep(0.01)
+        await super().shutdown(sockets)
+
+    async def _tick_during(self, drain: Drain, seconds: float) -> None:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds + GRACE_SECONDS
+        was_quick = self._quick
+        draining = asyncio.ensure_future(drain(seconds))
+        counter = 0
+        while not draining.done() and loop.time() < deadline and self._quick == was_quick:
+            await super().on_tick(counter)  # the heartbeat that the master watches is part of it
+            counter += 1
+            await asyncio.wait([draining], timeout=0.1)
+        if not draining.done():
+            logger.warning("worker %d closes before its work has ended", os.getpid())
+            draining.cancel()
+        results = await asyncio.gather(draining, return_exceptions=True)
+        if isinstance(results[0], Exception):
+            logger.error("the application failed to drain", exc_info=results[0])
+
+
+class DrainingWorker(UvicornWorker):  # type: ignore[misc]  # gunicorn has no types
+    """One worker of the fleet; `self.app` is the `Fleet` that the master made before it forked."""
+
+    CONFIG_KWARGS: ClassVar[dict[str, Any]] = {
+        "loop": "uvloop",
+        "http": "httptools",
+        "ws": "none",
+        "lifespan": "on",  # an application that can't start must not look started
+        "server_header": False,
+        "access_log": False,
+        "timeout_graceful_shutdown": int(CLOSING_SECONDS),
+    }
+
+    async def _serve(self) -> None:
+        settings = self.app.plan.settings
+        self.config.app = self.wsgi
+        self.config.http = bounded_http(settings.max_header_bytes)
+        server = DrainingServer(self.config, settings.drain_seconds, self.ppid)
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGQUIT, server.handle_exit, signal.SIGQUIT, None)
+        await server.serve(sockets=self.sockets)
+        if not server.started:
+            sys.exit(Arbiter.WORKER_BOOT_ERROR)
