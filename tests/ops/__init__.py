@@ -1,0 +1,1 @@
+"""What an operator does: commands, metrics, logs, manifests and runbooks."""

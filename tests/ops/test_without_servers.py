@@ -1,0 +1,81 @@
+"""The operator's commands when nothing but the store is left."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from pathlib import Path
+
+import httpx
+import pytest
+
+from server.cli import main
+from stores import open_store
+from stores.embedded import EmbeddedEngine
+from tests.ops.conftest import Nonstick
+from tests.support.agents import Ledger
+from tests.support.client import Speaker
+from tests.support.engines import Engine
+from tests.support.fleet import fleet as running_fleet
+from tests.support.wait import wait_until
+
+
+async def test_what_a_dead_fleet_left_can_be_seen_and_ended(
+    real_engine: Engine, http: httpx.AsyncClient, nonstick: Nonstick, tmp_path: Path
+) -> None:
+    name = f"o{uuid.uuid4().hex[:8]}"
+    settings = {"redis_url": real_engine.url, "namespace": name}
+    with running_fleet(1, settings, tmp_path) as fleet:
+        speaker = Speaker(http, fleet.nodes[0].url, "1.0")
+        held = (await speaker.send("hold never", context="held", wait=False)).task.id
+        failing = (await speaker.send("hold never", context="failing", wait=False)).task.id
+        behind = (await speaker.send("echo", context="held", wait=False)).task.id
+        idle, other = [(await speaker.send("ask", context=it)).task.id for it in ("idle", "other")]
+        await wait_until(lambda: len(Ledger(tmp_path).notes("start")) == 4, what="the turns' start")
+        fleet.nodes[0].kill()
+
+        listed = await nonstick("ps", "--json", namespace=name)
+        assert {it["task"]: it["queued"] for it in listed.data} == {held: 1, failing: 0}
+        # Nobody answers a cancel; force closes.
+        asked = await nonstick("tasks", "cancel", held, "--wait", "0", namespace=name)
+        assert asked.code == 1
+        assert "was asked to stop, and has not yet" in asked.out
+        assert (await nonstick("tasks", "cancel", behind, namespace=name)).out.strip() == f"{behind} is canceled."
+        forced = await nonstick("tasks", "cancel", held, "--force", "--wait", "0", namespace=name)
+        assert forced.out.strip() == f"{held} is canceled."
+        assert (await nonstick("tasks", "fail", failing, namespace=name)).out.strip() == f"{failing} is failed."
+        assert (await nonstick("tasks", "fail", idle, namespace=name)).out.strip() == f"{idle} is failed."
+        ended = await nonstick("tasks", "cancel", other, "--force", "--wait", "0.2", namespace=name)
+        assert ended.out.strip() == f"{other} is canceled."
+
+        assert (await nonstick("ps", "--json", namespace=name)).data == []
+        live = await nonstick("contexts", "list", "--json", namespace=name)
+        assert live.data == {"live": 0, "contexts": []}
+        # None of the commands stays behind as a member of the fleet.
+        workers = await nonstick("workers", "list", "--json", namespace=name)
+        assert [it["pid"] for it in workers.data] == [fleet.nodes[0].pid]
+
+
+def test_an_embedded_store_that_nobody_runs_is_started_for_the_look(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def beat(url: str) -> None:
+        store = open_store(url, "left")
+        await store.fleet.beat_worker("one", '{"host": "here", "pid": 7}')
+        await store.close()
+
+    with EmbeddedEngine(tmp_path / "data") as url:
+        asyncio.run(beat(url))
+
+    code = main(["workers", "list", "--embedded", "--data-dir", str(tmp_path / "data")])
+
+    shown = capsys.readouterr()
+    assert code == 0, shown.err
+    assert "here/7" in shown.out
+    assert "No server runs over" in shown.err
+
+
+def test_a_folder_without_data_is_not_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ps", "--embedded", "--data-dir", str(tmp_path / "none")]) == 2
+    assert "store_unreachable" in capsys.readouterr().err
+    assert not (tmp_path / "none").exists()
