@@ -13,7 +13,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test chaos check format clean
+.PHONY: help install run test chaos bench check format clean
 
 help: ## Say what there is
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -35,6 +35,9 @@ test: $(READY) ## Run all tests (ARGS="-k word" for some)
 
 chaos: $(READY) ## Break a fleet while it works, and see whether every promise holds (SECONDS, ARGS="--seed 7")
 	$(BIN)/nonstick chaos --seconds $(SECONDS) $(ARGS)
+
+bench: $(READY) ## Measure what a turn costs, beside peers and the bare limit (ARGS="--quick --only turns")
+	$(BIN)/python -m bench $(ARGS)
 
 check: $(READY) ## Lint, formatting, types, and who may import whom
 	$(BIN)/ruff check .

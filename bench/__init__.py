@@ -1,0 +1,1 @@
+"""What nonstick costs, measured beside its peers and the bare limit; see docs/performance.md."""

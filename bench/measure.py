@@ -1,0 +1,86 @@
+"""One load on one subject: what came back, and what it cost."""
+
+from __future__ import annotations
+
+import json
+import select
+import subprocess
+import sys
+import time
+from typing import Any
+
+from bench.children import ROOT
+from bench.subjects import Subject
+from stores.watchdog import die_with_parent
+
+# Beyond its own bound the load hangs, and nothing of it is worth waiting for.
+PATIENCE_SECONDS = 120.0
+
+Sample = dict[str, Any]
+
+
+class BadRun(Exception):
+    """Answers were wrong: no number of this run means anything."""
+
+
+def measure(subject: Subject, plan: dict[str, Any]) -> Sample:
+    """Runs the load; its result with the CPU that servers and stores used meanwhile, in seconds."""
+    full = {"ports": subject.ports, "dialect": subject.dialect, "path": subject.path, **plan}
+    load = subprocess.Popen(
+        [sys.executable, "-m", "bench.load", json.dumps(full)],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        preexec_fn=die_with_parent,
+    )
+    try:
+        _line(load)
+        server, store = subject.server_cpu_ns(), subject.store_cpu_ns()
+        assert load.stdin is not None
+        load.stdin.write(b"go\n")
+        load.stdin.flush()
+        sample: Sample = _line(load)
+        sample["server_cpu_s"] = (subject.server_cpu_ns() - server) / 1e9
+        sample["store_cpu_s"] = (subject.store_cpu_ns() - store) / 1e9
+        sample["server_rss_mb"] = subject.server_rss() / 1e6
+        sample["store_rss_mb"] = subject.store_rss() / 1e6
+    finally:
+        load.kill()
+        load.communicate()
+    if sample["wrong"]:
+        raise BadRun(f"{subject.name}: {len(sample['wrong'])} wrong answers, the first: {sample['wrong'][0]}")
+    return sample
+
+
+def turns(subject: Subject, *, seconds: float, connections: int = 16, warm_s: float = 1.0, **more: Any) -> Sample:
+    """Blocking turns; the costs of one of them."""
+    plan = {"kind": "turns", "talk": subject.talk, "seconds": seconds, "connections": connections, "warm_s": warm_s}
+    sample = measure(subject, {**plan, **more})
+    count = max(1, sample["count"])
+    return {
+        "turns_per_s": sample["count"] / sample["elapsed_s"],
+        "server_us": sample["server_cpu_s"] / count * 1e6,
+        "store_us": sample["store_cpu_s"] / count * 1e6,
+        "load_us": sample["load_cpu_s"] / count * 1e6,
+        "p50_ms": sample["p50_ms"],
+        "p99_ms": sample["p99_ms"],
+        "server_rss_mb": sample["server_rss_mb"],
+        "store_rss_mb": sample["store_rss_mb"],
+        "load_share": sample["load_cpu_s"] / sample["elapsed_s"],
+    }
+
+
+def _line(load: subprocess.Popen[bytes]) -> dict[str, Any]:
+    assert load.stdout is not None
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    line = b""
+    while not line.endswith(b"\n"):
+        ready, _, _ = select.select([load.stdout], [], [], max(0.0, deadline - time.monotonic()))
+        if not ready:
+            raise BadRun(f"the load said nothing for {PATIENCE_SECONDS:g} s")
+        piece = load.stdout.readline()
+        if not piece:
+            raise BadRun("the load ended without a result; its own words are above")
+        line += piece
+    said: dict[str, Any] = json.loads(line)
+    return said
