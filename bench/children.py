@@ -7,7 +7,8 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from bench.usage import tree
@@ -25,13 +26,23 @@ class NotStarted(Exception):
 class Child:
     """One process with those it starts itself."""
 
-    def __init__(self, command: Sequence[str], log: Path, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        command: Sequence[str],
+        log: Path,
+        *,
+        cwd: Path = ROOT,
+        user: str | None = None,
+        end: signal.Signals = signal.SIGKILL,
+    ) -> None:
         self._log = log
+        self._end = end
         with log.open("ab") as output:
             self._process = subprocess.Popen(
                 command,
-                cwd=ROOT,
-                env={**_clean_environment(), **(environment or {})},
+                cwd=cwd,
+                env=_clean_environment(),
+                user=user,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
@@ -71,6 +82,11 @@ class Child:
         """Nothing that it keeps is worth a graceful end."""
         if self._process.poll() is not None:
             return
+        if self._end is not signal.SIGKILL:
+            self._process.send_signal(self._end)
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(STOP_SECONDS)
+                return
         for pid in self.pids:
             try:
                 os.kill(pid, signal.SIGKILL)

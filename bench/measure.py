@@ -35,15 +35,16 @@ def measure(subject: Subject, plan: dict[str, Any]) -> Sample:
     )
     try:
         _line(load)
-        server, store = subject.server_cpu_ns(), subject.store_cpu_ns()
+        before = subject.cpu_ns()
         assert load.stdin is not None
         load.stdin.write(b"go\n")
         load.stdin.flush()
         sample: Sample = _line(load)
-        sample["server_cpu_s"] = (subject.server_cpu_ns() - server) / 1e9
-        sample["store_cpu_s"] = (subject.store_cpu_ns() - store) / 1e9
-        sample["server_rss_mb"] = subject.server_rss() / 1e6
-        sample["store_rss_mb"] = subject.store_rss() / 1e6
+        server, store = (after - earlier for after, earlier in zip(subject.cpu_ns(), before, strict=True))
+        server_bytes, store_bytes = subject.memory_bytes()
+        sample |= {"server_cpu_s": server / 1e9, "server_mb": server_bytes / 1e6}
+        if subject.stores:
+            sample |= {"store_cpu_s": store / 1e9, "store_mb": store_bytes / 1e6}
     finally:
         load.kill()
         load.communicate()
@@ -59,14 +60,22 @@ def turns(subject: Subject, *, seconds: float, connections: int = 16, warm_s: fl
     count = max(1, sample["count"])
     return {
         "turns_per_s": sample["count"] / sample["elapsed_s"],
-        "server_us": sample["server_cpu_s"] / count * 1e6,
-        "store_us": sample["store_cpu_s"] / count * 1e6,
+        **costs(sample, count),
         "load_us": sample["load_cpu_s"] / count * 1e6,
         "p50_ms": sample["p50_ms"],
         "p99_ms": sample["p99_ms"],
-        "server_rss_mb": sample["server_rss_mb"],
-        "store_rss_mb": sample["store_rss_mb"],
+        "server_mb": sample["server_mb"],
+        "store_mb": sample.get("store_mb"),
         "load_share": sample["load_cpu_s"] / sample["elapsed_s"],
+    }
+
+
+def costs(sample: Sample, count: float) -> Sample:
+    """CPU of each of so many things."""
+    store = sample.get("store_cpu_s")
+    return {
+        "server_us": sample["server_cpu_s"] / count * 1e6,
+        "store_us": None if store is None else store / count * 1e6,
     }
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.children import Child, free_port
-from bench.usage import cpu_ns, rss_bytes
+from bench.usage import cpu_ns, memory_bytes
 from stores.embedded import server_binary
 
 
@@ -25,18 +25,14 @@ class Subject:
     dialect: str = "1.0"
     path: str = "/"
     talk: str = "echo"
+    streams: bool = True
 
-    def server_cpu_ns(self) -> int:
-        return cpu_ns(pid for child in self.servers for pid in child.pids)
+    def cpu_ns(self) -> tuple[int, int]:
+        """So far: of the servers, of the stores."""
+        return cpu_ns(_pids(self.servers)), cpu_ns(_pids(self.stores))
 
-    def store_cpu_ns(self) -> int:
-        return cpu_ns(pid for child in self.stores for pid in child.pids)
-
-    def server_rss(self) -> int:
-        return rss_bytes(pid for child in self.servers for pid in child.pids)
-
-    def store_rss(self) -> int:
-        return rss_bytes(pid for child in self.stores for pid in child.pids)
+    def memory_bytes(self) -> tuple[int, int]:
+        return memory_bytes(_pids(self.servers)), memory_bytes(_pids(self.stores))
 
 
 Start = Callable[[], AbstractContextManager[Subject]]
@@ -90,3 +86,7 @@ def nonstick(
         for port, child in zip(ports, servers, strict=True):
             child.wait_port(port)
         yield Subject(name, ports, servers, [engine], talk="bank" if assistant else "echo")
+
+
+def _pids(children: list[Child]) -> list[int]:
+    return [pid for child in children for pid in child.pids]

@@ -13,8 +13,8 @@ COLUMNS: Mapping[str, str] = {
     "store_us": "store CPU µs",
     "p50_ms": "p50 ms",
     "p99_ms": "p99 ms",
-    "server_rss_mb": "server MB",
-    "store_rss_mb": "store MB",
+    "server_mb": "server MB",
+    "store_mb": "store MB",
     "times": "× nonstick",
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 
 from bench import measure
+from bench.competitors import PEERS
 from bench.results import Numbers, Results
 from bench.run import Run
 from bench.subjects import Start, Subject, nonstick
@@ -12,6 +13,7 @@ from bench.subjects import Start, Subject, nonstick
 SUBJECTS: dict[str, Start] = {
     "nonstick": nonstick,
     "nonstick bank": lambda: nonstick("nonstick bank", assistant="examples/bank"),
+    **PEERS,
 }
 
 
