@@ -12,10 +12,14 @@ from pathlib import Path
 from bench import results, table
 from bench.results import Results
 from bench.run import Run
+from bench.scenarios.streams import follow, paced, streams
 from bench.scenarios.turns import turns
 
 SCENARIOS: dict[str, Callable[[Run, Results], None]] = {
     "turns": turns,
+    "streams": streams,
+    "paced": paced,
+    "follow": follow,
 }
 
 

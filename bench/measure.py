@@ -70,6 +70,20 @@ def turns(subject: Subject, *, seconds: float, connections: int = 16, warm_s: fl
     }
 
 
+def streams(subject: Subject, *, count: int, text: str, seconds: float, **more: Any) -> Sample:
+    """So many streams at once; the costs of one event."""
+    plan = {"kind": "streams", "streams": count, "text": text, "seconds": seconds}
+    sample = measure(subject, {**plan, **more})
+    names = ("first_p50_ms", "first_p99_ms", "lag_p50_ms", "lag_p99_ms", "far_lag_p50_ms", "far_lag_p99_ms")
+    return {
+        "events_per_s": sample["count"] / sample["elapsed_s"],
+        **costs(sample, max(1, sample["count"])),
+        **{name: sample[name] for name in names},
+        "load_us": sample["load_cpu_s"] / max(1, sample["count"]) * 1e6,
+        "load_share": sample["load_cpu_s"] / sample["elapsed_s"],
+    }
+
+
 def costs(sample: Sample, count: float) -> Sample:
     """CPU of each of so many things."""
     store = sample.get("store_cpu_s")

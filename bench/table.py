@@ -9,10 +9,17 @@ from bench.results import Row
 # name in the results -> heading; in this order, and only those that some row has
 COLUMNS: Mapping[str, str] = {
     "turns_per_s": "turns/s",
+    "events_per_s": "events/s",
     "server_us": "server CPU µs",
     "store_us": "store CPU µs",
     "p50_ms": "p50 ms",
     "p99_ms": "p99 ms",
+    "first_p50_ms": "first p50 ms",
+    "first_p99_ms": "first p99 ms",
+    "lag_p50_ms": "lag p50 ms",
+    "lag_p99_ms": "lag p99 ms",
+    "far_lag_p50_ms": "other worker p50 ms",
+    "far_lag_p99_ms": "other worker p99 ms",
     "server_mb": "server MB",
     "store_mb": "store MB",
     "times": "× nonstick",

@@ -17,6 +17,7 @@ from typing import Any
 
 import uvloop
 
+from bench.load.streams import Streams
 from bench.load.turns import Turns
 
 
@@ -42,6 +43,32 @@ async def turns(plan: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+async def streams(plan: dict[str, Any]) -> dict[str, Any]:
+    load = Streams(plan)
+    await load.open()
+    await load.run(0, most=2)
+    load.forget()
+    await warm()
+    cpu = time.process_time()
+    elapsed = await load.run(plan["seconds"])
+    cpu = time.process_time() - cpu
+    load.close()
+    first, lags, far = sorted(load.first), sorted(load.lags), sorted(load.far_lags)
+    return {
+        "count": load.events,
+        "streams": load.streams,
+        "elapsed_s": elapsed,
+        "first_p50_ms": percentile(first, 0.50),
+        "first_p99_ms": percentile(first, 0.99),
+        "lag_p50_ms": percentile(lags, 0.50),
+        "lag_p99_ms": percentile(lags, 0.99),
+        "far_lag_p50_ms": percentile(far, 0.50),
+        "far_lag_p99_ms": percentile(far, 0.99),
+        "load_cpu_s": cpu,
+        "wrong": load.wrong,
+    }
+
+
 async def warm() -> None:
     print(json.dumps({"warm": True}), flush=True)
     await asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline)
@@ -54,7 +81,7 @@ def percentile(ordered: list[int], share: float) -> float | None:
     return ordered[min(len(ordered) - 1, int(len(ordered) * share))] / 1e6
 
 
-KINDS = {"turns": turns}
+KINDS = {"turns": turns, "streams": streams}
 
 if __name__ == "__main__":
     gc.disable()  # a pause of the load would look like one of the server
