@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import math
+import mmap
 import os
 import socket
 import sys
@@ -96,7 +97,16 @@ class Fleet(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
         self._factory = factory
         self._on_ready = on_ready
         self._listener = listener
+        # Shared with the workers by the fork. They must know at their end whether the listener outlives them.
+        self._ending = mmap.mmap(-1, 1)
         super().__init__()
+
+    def is_ending(self) -> bool:
+        """Whether the whole server ends, and not one worker of it."""
+        return self._ending[0] != 0
+
+    def end(self) -> None:
+        self._ending[0] = 1
 
     def load_config(self) -> None:
         plan, settings = self.plan, self.plan.settings
@@ -134,6 +144,10 @@ class Master(Arbiter):  # type: ignore[misc]  # gunicorn has no types
     """gunicorn's arbiter, which also looks after the engine's watchdog once a second."""
 
     _gave_up = False
+
+    def stop(self, graceful: bool = True) -> None:
+        self.app.end()
+        super().stop(graceful)
 
     def manage_workers(self) -> None:
         self._look_after_the_engine()

@@ -21,6 +21,7 @@ from gunicorn.arbiter import Arbiter
 from uvicorn import Config, Server
 from uvicorn_worker import UvicornWorker
 
+from server.doors import close_listeners, part, say_goodbye, take_in
 from server.transport.head import bounded_http
 
 logger = logging.getLogger(__name__)
@@ -29,7 +30,7 @@ logger = logging.getLogger(__name__)
 GRACE_SECONDS = 2.0
 # Open connections after the drain: the streams have had their last event, so this is for slow readers.
 CLOSING_SECONDS = 5.0
-# A connection that was just accepted has sent nothing yet; uvicorn would close it before its request arrives.
+# Connections that were just accepted or just answered: their next request is on its way, and uvicorn would cut it off.
 LINGER_SECONDS = 1.0
 # How long the master waits beyond drain_seconds: all of the above, and the application's own clean-up.
 MARGIN_SECONDS = GRACE_SECONDS + LINGER_SECONDS + CLOSING_SECONDS + 5.0
@@ -40,10 +41,14 @@ Drain = Callable[[float], Awaitable[None]]
 class DrainingServer(Server):
     """A uvicorn server that drains its application before it closes its listener."""
 
-    def __init__(self, config: Config, drain_seconds: float, parent: int) -> None:
+    def __init__(
+        self, config: Config, drain_seconds: float, parent: int, *, is_last: Callable[[], bool] = lambda: True
+    ) -> None:
+        """`is_last` says at the end whether nobody who stays listens on the same socket."""
         super().__init__(config)
         self._drain_seconds = drain_seconds
         self._parent = parent
+        self._is_last = is_last
         self._quick = False
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
@@ -55,8 +60,7 @@ class DrainingServer(Server):
         if not self.should_exit and counter % 10 == 0 and os.getppid() != self._parent:
             logger.warning("the master is gone: worker %d finishes its work and ends", os.getpid())
             self.should_exit = True
-            for listener in self.servers:
-                listener.close()
+            await self._close_listeners(last=True)
         return await super().on_tick(counter)
 
     async def main_loop(self) -> None:
@@ -67,18 +71,24 @@ class DrainingServer(Server):
             return
         # Clients that keep their connection are asked to make their next one elsewhere.
         self.config.encoded_headers.append((b"connection", b"close"))
+        say_goodbye(self.server_state.connections)
         seconds = 0.0 if self._quick else self._drain_seconds
         await self._tick_during(drain, seconds)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        for listener in self.servers:
-            listener.close()
-        for _ in range(0 if self._quick else int(LINGER_SECONDS / 0.01)):
-            # uvicorn's connections have a cycle from their first request on.
-            if all(getattr(connection, "cycle", None) for connection in self.server_state.connections):
-                break
-            await asyncio.sleep(0.01)
+        await self._close_listeners(last=self._is_last())
+        if not self._quick:
+            await part(self.server_state.connections, LINGER_SECONDS)
         await super().shutdown(sockets)
+
+    async def _close_listeners(self, *, last: bool) -> None:
+        waiting = close_listeners(self.servers, last=last)
+        await take_in(waiting, self._new_connection, self.config.ssl, LINGER_SECONDS)
+
+    def _new_connection(self) -> asyncio.Protocol:
+        """As uvicorn makes it for what its listener accepts."""
+        make: Callable[..., asyncio.Protocol] = self.config.http_protocol_class
+        return make(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
 
     async def _tick_during(self, drain: Drain, seconds: float) -> None:
         loop = asyncio.get_running_loop()
@@ -115,7 +125,7 @@ class DrainingWorker(UvicornWorker):  # type: ignore[misc]  # gunicorn has no ty
         settings = self.app.plan.settings
         self.config.app = self.wsgi
         self.config.http = bounded_http(settings.max_header_bytes)
-        server = DrainingServer(self.config, settings.drain_seconds, self.ppid)
+        server = DrainingServer(self.config, settings.drain_seconds, self.ppid, is_last=self.app.is_ending)
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGQUIT, server.handle_exit, signal.SIGQUIT, None)
         await server.serve(sockets=self.sockets)

@@ -211,6 +211,6 @@ def test_the_compose_fleet_is_the_one_that_is_tested() -> None:
     # The balancer runs the very file that the process tests put before real workers.
     assert "./deploy/nginx.conf:/etc/nginx/nginx.conf:ro" in services["balancer"]["volumes"]
     nginx = (ROOT / "deploy/nginx.conf").read_text()
-    assert "server nonstick:5005;" in nginx
+    assert "server nonstick:5005 max_fails=0;" in nginx
     assert services["balancer"]["ports"] == ["127.0.0.1:5005:5005"]
     assert set(compose["volumes"]) == {mount.split(":")[0] for mount in services["valkey"]["volumes"]}

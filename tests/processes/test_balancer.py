@@ -7,6 +7,7 @@ import itertools
 import tempfile
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
@@ -17,9 +18,9 @@ from tests.processes.conftest import quick_settings
 from tests.support.agents import Ledger
 from tests.support.balancer import ROOT, SHIPPED, configured, nginx
 from tests.support.client import WIRES, Answer, Speaker, Wire
-from tests.support.engines import Engine
+from tests.support.engines import Engine, engine
 from tests.support.replicas import Replica, replicas
-from tests.support.wait import wait_for_state, wait_until
+from tests.support.wait import wait_for_state, wait_found, wait_until
 
 
 class Site:
@@ -34,17 +35,22 @@ class Site:
         return next(server.number for server in self.servers if pid in server.pids)
 
 
-@pytest.fixture(scope="module")
-def site(real_engine: Engine) -> Iterator[Site]:
+@contextmanager
+def balanced(store: Engine, workers: int) -> Iterator[Site]:
     with tempfile.TemporaryDirectory(prefix="ns-site-") as path:
         folder = Path(path)
         folder.chmod(0o755)
-        settings = quick_settings(real_engine)
         with (
-            replicas(3, settings, folder) as servers,
+            replicas(3, quick_settings(store), folder, workers=workers) as servers,
             nginx([server.port for server in servers], folder / "nginx") as url,
         ):
             yield Site(servers, url, folder)
+
+
+@pytest.fixture(scope="module")
+def site(real_engine: Engine) -> Iterator[Site]:
+    with balanced(real_engine, workers=2) as running:
+        yield running
 
 
 def test_compose_and_this_test_use_the_same_file() -> None:
@@ -165,3 +171,22 @@ async def test_without_a_balancer_requests_are_spread_by_the_client(
     again = (await next(callers).send(f"work {gate}", context=context, message_id=message)).task
     assert (again.id, again.state) == (held.id, "completed")
     assert len(site.ledger.notes("start", message=message)) == 1
+
+
+async def test_a_store_that_was_away_leaves_no_trace_in_the_balancer(http: httpx.AsyncClient) -> None:
+    """What all replicas refuse is refused in our words, and the first one that answers again is asked at once."""
+    with engine("valkey") as store, balanced(store, workers=1) as site:
+        caller = Speaker(http, site.url)
+        store.kill()
+        for _ in range(9):
+            answer = await caller.send("echo", wait=False)
+            assert (answer.status, answer.fault.reason) == (503, "STORE_UNAVAILABLE")
+            assert answer.headers["retry-after"]
+        store.start()
+        for server in site.servers:
+            await wait_found(lambda server=server: is_ready(http, server))  # type: ignore[misc]
+        assert [(await caller.send("echo")).status for _ in range(9)] == [200] * 9
+
+
+async def is_ready(http: httpx.AsyncClient, server: Replica) -> bool:
+    return (await http.get(f"{server.url}/readyz")).status_code == 200

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import tempfile
 import time
 import uuid
@@ -13,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import pytest
 
 from tests.processes.conftest import quick_settings
 from tests.support.agents import Ledger
@@ -33,7 +31,9 @@ def site(real_engine: Engine, count: int, **own: Any) -> Iterator[tuple[list[Rep
             try:
                 yield servers, Ledger(folder)
             except BaseException:
-                print(*(server.log for server in servers))  # shown with the failure
+                balancer = folder / "nginx" / "nginx.log"
+                logs = [server.log for server in servers] + ([balancer.read_text()] if balancer.exists() else [])
+                print(*logs)  # shown with the failure
                 raise
 
 
@@ -171,10 +171,6 @@ class Load:
         return False
 
 
-@pytest.mark.skipif(
-    os.environ.get("NONSTICK_SOAK") != "1",
-    reason="open: in one run of four a client behind nginx met a 502 (NONSTICK_SOAK=1 runs it)",
-)
 async def test_a_rolling_restart_under_load_shows_no_error(real_engine: Engine, http: httpx.AsyncClient) -> None:
     with (
         site(real_engine, 3, drain_seconds=4) as (servers, ledger),

@@ -36,8 +36,8 @@ def nginx_binary() -> str:
 def configured(ports: Sequence[int], listen: int, folder: Path) -> str:
     """The shipped file with its upstream and listen lines replaced, and nothing else."""
     text = SHIPPED.read_text()
-    servers = "\n        ".join(f"server 127.0.0.1:{port};" for port in ports)
-    text, upstreams = re.subn(r"server nonstick:5005;", servers, text)
+    servers = "\n        ".join(f"server 127.0.0.1:{port}\\1;" for port in ports)
+    text, upstreams = re.subn(r"server nonstick:5005((?: [a-z_]+=\w+)*);", servers, text)
     # Its compiled-in folders may not be ours to write.
     temporary = " ".join(
         f"{kind}_temp_path {folder}/{kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
