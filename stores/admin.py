@@ -18,6 +18,7 @@ from stores.keys import ContextRef, DeliveryRef, Keys, TurnRef, parse_context, t
 from stores.records import DeadLetter, Limits
 from stores.scripts import Argument
 
+_OF_CONTEXT = ("id", "run", "run_owner", "run_fence", "run_mid", "started", "cancel", "open")
 _DRAIN = scripts.load("ask_drain")
 _SETTLE = scripts.load("settle_context")
 _DROP_LETTER = scripts.load("drop_letter")
@@ -187,18 +188,17 @@ class AdminStore:
                 command
                 for ref in refs
                 for command in (
-                    ["HMGET", keys.context(ref), "id", "run", "run_owner", "run_fence", "run_mid", "started", "cancel"],
+                    ["HMGET", keys.context(ref), *_OF_CONTEXT],
                     ["HSTRLEN", keys.context(ref), "session"],
                     ["LLEN", keys.queue(ref)],
-                    ["SCARD", f"{keys.prefix(ref.tag)}o:{ref.cid}"],
                     ["ZSCORE", keys.live, ref.text],
                 )
             ]
         )
         sights = []
         for place, ref in enumerate(refs):
-            facts, session, queued, open_tasks, deadline = replies[place * 5 : place * 5 + 5]
-            context_id, run, owner, fence, mid, started, cancel = facts
+            facts, session, queued, deadline = replies[place * 4 : place * 4 + 4]
+            context_id, run, owner, fence, mid, started, cancel, open_tasks = facts
             if context_id is None:
                 continue
             running = bool(run)
@@ -213,7 +213,7 @@ class AdminStore:
                     started_ms=int(started or 0) if running else 0,
                     canceling=running and cancel == fence,
                     queued=int(queued),
-                    open=int(open_tasks),
+                    open=len((open_tasks or "").split()),
                     session_bytes=int(session),
                     counted_until_ms=int(float(deadline or 0)),
                 )
@@ -225,7 +225,7 @@ class AdminStore:
         return [entry.partition(":")[2] for entry in await self._client.call("LRANGE", self._keys.queue(ref), 0, -1)]
 
     async def open_tasks(self, ref: ContextRef) -> list[str]:
-        return sorted(await self._client.call("SMEMBERS", f"{self._keys.prefix(ref.tag)}o:{ref.cid}"))
+        return sorted((await self._client.call("HGET", self._keys.context(ref), "open") or "").split())
 
     async def settle_context(self, sight: ContextSight) -> Settled:
         """Makes the fleet's hints about a context what its own keys say."""

@@ -20,7 +20,6 @@ SAMPLES = 200
 _CLASSES = {
     "c": "context",
     "q": "queue",
-    "o": "open tasks of a context",
     "x": "listing of a context",
     "m": "message",
     "t": "task",
@@ -28,7 +27,7 @@ _CLASSES = {
     "p": "callbacks",
 }
 OF_TASK = ("task", "event log", "message", "callbacks")
-OF_CONTEXT = ("context", "queue", "open tasks of a context", "listing of a context")
+OF_CONTEXT = ("context", "queue", "listing of a context")
 
 
 @dataclass(slots=True)
@@ -169,7 +168,7 @@ async def engine_facts(client: Client, clock: Any, pings: int = 20) -> EngineFac
         except StoreError:
             refused.append("CONFIG GET")
             break
-    shas = [scripts.load(name).sha for name in scripts.names()]
+    shas = [scripts.load(name).sha for name in scripts.shared_names()]
     try:
         missing = sum(1 for there in await client.call("SCRIPT", "EXISTS", *shas) if not there)
     except StoreError:

@@ -4,9 +4,8 @@ All keys begin with the namespace. `{...}` is the hash tag: what shares it share
 
 | key | type | content | TTL class |
 |---|---|---|---|
-| `ns:{tag}:c:<cid>` | hash | context: fence, running turn, cancel mark, session | context |
+| `ns:{tag}:c:<cid>` | hash | context: fence, running turn, cancel mark, open tasks, session | context |
 | `ns:{tag}:q:<cid>` | list | queued turns, `<mid>:<task>` | context |
-| `ns:{tag}:o:<cid>` | set | open tasks | context |
 | `ns:{tag}:x:<cid>` | zset | listing index of the context's tasks | context |
 | `ns:{tag}:m:<mid>` | hash | message record: task, digest, status, input | context, then message |
 | `ns:{tag}:t:<caller>:<task>` | hash | task: state, phase, document, cursor | context while open, then task |

@@ -4,19 +4,22 @@ A script's header is its documentation and its signature:
 
     -- @keys context ?live      keys by name; one with `?` may be left out, and is nil then
     -- @args task fence ...rest arguments by name; a last one with `...` takes all that follow, as a table
-    -- @include clock partition shared parts from lua/include, in this order
+    -- @const context_ms        what a worker's configuration says; written into the text, because an argument costs a
+                                fifth of a microsecond at each call, and a turn's scripts would have forty of them
+    -- @include clock partition shared parts from lua/include, in this order, where the line stands: defining a function
+                                costs something at each call, so what only a rare branch needs is included there
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-_DIRECTIVE = re.compile(r"^--\s*@(keys|args|include)\s+(.*)$")
+_DIRECTIVE = re.compile(r"^\s*--\s*@(keys|args|const|include)\s+(.*)$")
 _ERROR_LINE = re.compile(r"user_script:\s*(\d+)")
 
 Argument = str | int
@@ -24,7 +27,8 @@ Argument = str | int
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """One operation, ready to be sent. `sha` is of the content, so two releases coexist on one Redis."""
+    """One operation, ready to be sent. `sha` is of the content, so two releases, or two configurations, coexist on one
+    Redis."""
 
     name: str
     body: str
@@ -56,10 +60,9 @@ class Script:
         return f"{self.name}: {_ERROR_LINE.sub(place, error)}"
 
 
-@cache
-def load(name: str) -> Script:
-    """The script of that name from the package's lua folder."""
-    return assemble(name, _read(f"{name}.lua"), lambda part: _read(f"include/{part}.lua"))
+def load(name: str, constants: Mapping[str, Argument] | None = None) -> Script:
+    """The script of that name from the package's lua folder; `constants` has at least those it names."""
+    return assemble(name, _read(f"{name}.lua"), lambda part: _read(f"include/{part}.lua"), constants or {})
 
 
 def names() -> list[str]:
@@ -67,13 +70,21 @@ def names() -> list[str]:
     return sorted(item.name[:-4] for item in files("stores").joinpath("lua").iterdir() if item.name.endswith(".lua"))
 
 
-def assemble(name: str, source: str, read_include: object) -> Script:
+def constants_of(name: str) -> list[str]:
+    """The settings this operation's text depends on."""
+    return _directives(_read(f"{name}.lua"))["const"]
+
+
+def shared_names() -> list[str]:
+    """Those whose text is the same for every worker of this release."""
+    return [name for name in names() if not constants_of(name)]
+
+
+def assemble(
+    name: str, source: str, read_include: Callable[[str], str], constants: Mapping[str, Argument] | None = None
+) -> Script:
     """Builds a script from its text; `read_include` gives the text of a shared part."""
-    assert callable(read_include)
-    found: dict[str, list[str]] = {"keys": [], "args": [], "include": []}
-    for line in source.splitlines():
-        if match := _DIRECTIVE.match(line):
-            found[match.group(1)].extend(match.group(2).split())
+    found = _directives(source)
     keys = tuple(key.lstrip("?") for key in found["keys"])
     rest = next((arg[3:] for arg in found["args"] if arg.startswith("...")), None)
     args = tuple(arg for arg in found["args"] if not arg.startswith("..."))
@@ -81,6 +92,10 @@ def assemble(name: str, source: str, read_include: object) -> Script:
     head: list[str] = []
     if keys:
         head.append(f"local {', '.join(keys)} = {', '.join(f'KEYS[{i + 1}]' for i in range(len(keys)))}")
+    if found["const"]:
+        # All text, as if they had come as arguments.
+        values = ", ".join(_literal(_named(constants or {}, const, name)) for const in found["const"])
+        head.append(f"local {', '.join(found['const'])} = {values}")
     if args:
         head.append(f"local {', '.join(args)} = {', '.join(f'ARGV[{i + 1}]' for i in range(len(args)))}")
     if rest:
@@ -89,20 +104,23 @@ def assemble(name: str, source: str, read_include: object) -> Script:
     body: list[str] = []
     lines: list[str] = []
 
-    def add(place: str, text: Sequence[str]) -> None:
-        for number, line in enumerate(text, 1):
-            body.append(line)
-            lines.append(f"{place}:{number}")
+    def add_line(place: str, text: str) -> None:
+        body.append(text)
+        lines.append(place)
 
-    add(f"{name}.lua header", head)
-    for part in found["include"]:
-        add(f"include/{part}.lua", read_include(part).splitlines())
-    add(f"{name}.lua", source.splitlines())
-    text = "\n".join(body) + "\n"
+    for number, line in enumerate(head, 1):
+        add_line(f"{name}.lua header:{number}", line)
+    for number, line in enumerate(source.splitlines(), 1):
+        add_line(f"{name}.lua:{number}", line)
+        if (match := _DIRECTIVE.match(line)) and match.group(1) == "include":
+            for part in match.group(2).split():
+                for at, text in enumerate(read_include(part).splitlines(), 1):
+                    add_line(f"include/{part}.lua:{at}", text)
+    whole = "\n".join(body) + "\n"
     return Script(
         name=name,
-        body=text,
-        sha=hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest(),
+        body=whole,
+        sha=hashlib.sha1(whole.encode(), usedforsecurity=False).hexdigest(),
         keys=keys,
         required_keys=sum(1 for key in found["keys"] if not key.startswith("?")),
         args=args,
@@ -111,5 +129,26 @@ def assemble(name: str, source: str, read_include: object) -> Script:
     )
 
 
+def _directives(source: str) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {"keys": [], "args": [], "const": [], "include": []}
+    for line in source.splitlines():
+        if match := _DIRECTIVE.match(line):
+            found[match.group(1)].extend(match.group(2).split())
+    return found
+
+
+def _named(constants: Mapping[str, Argument], const: str, script: str) -> str:
+    try:
+        return str(constants[const])
+    except KeyError:
+        raise TypeError(f"{script} wants the constant {const!r}") from None
+
+
+def _literal(text: str) -> str:
+    """Lua's spelling of a text: every byte that is not plain as its number."""
+    return "'" + "".join(chr(b) if chr(b).isalnum() and b < 128 else f"\\{b:03d}" for b in text.encode()) + "'"
+
+
+@cache
 def _read(path: str) -> str:
     return files("stores").joinpath("lua").joinpath(path).read_text(encoding="utf-8")

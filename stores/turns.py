@@ -16,6 +16,7 @@ from stores.records import (
     Admitted,
     Appended,
     CancelReply,
+    Entry,
     Finish,
     Finished,
     InFlight,
@@ -25,15 +26,10 @@ from stores.records import (
     Refused,
     Replayed,
     Reused,
+    TaskView,
     Ticket,
 )
-from stores.scripts import Argument
-
-_ADMIT = scripts.load("admit_turn")
-_APPEND = scripts.load("append_events")
-_FINISH = scripts.load("finish_turn")
-_CANCEL = scripts.load("cancel_task")
-_TAKE_OVER = scripts.load("take_over")
+from stores.scripts import Argument, Script
 
 _REFUSALS = frozenset(
     {
@@ -58,9 +54,7 @@ class TurnStore:
         """`working` and `submitted` are the server's words for the two states that only the store can time."""
         self._client = client
         self._keys = keys
-        self._common: dict[str, Argument] = {
-            "channel": keys.task_channel,
-            "signals": keys.worker_channel,
+        constants: dict[str, Argument] = {
             "working": working,
             "submitted": submitted,
             "context_ms": limits.context_ms,
@@ -77,12 +71,24 @@ class TurnStore:
             "reuse": limits.reuse,
             "push_limit": limits.push_configs,
         }
+        self._admit = scripts.load("admit_turn", constants)
+        self._append = scripts.load("append_events", constants)
+        self._finish = scripts.load("finish_turn", constants)
+        self._cancel = scripts.load("cancel_task", constants)
+        self._take_over = scripts.load("take_over", constants)
+        self._working = working
         self._serves_push = limits.push_configs > 0
+
+    @property
+    def operations(self) -> tuple[Script, ...]:
+        """The scripts as this configuration makes them."""
+        return (self._admit, self._append, self._finish, self._cancel, self._take_over)
 
     def _args(self, context: ContextRef, worker: str, **own: Argument) -> dict[str, Argument]:
         return {
-            **self._common,
             "prefix": self._keys.prefix(context.tag),
+            "channel": self._keys.task_channel,
+            "signals": self._keys.worker_channel,
             "caller": context.caller,
             "cid": context.cid,
             "ref": context.text,
@@ -100,7 +106,7 @@ class TurnStore:
         keys = self._keys
         context = asked.context
         reply = await self._client.run_hot(
-            _ADMIT,
+            self._admit,
             (
                 keys.context(context),
                 keys.live,
@@ -130,6 +136,8 @@ class TurnStore:
             ),
         )
         match word_of(reply):
+            case "fresh":
+                return Admitted(self._fresh_ticket(worker, asked, reply))
             case "admitted":
                 return Admitted(decode_ticket(context, worker, reply[1]))
             case "queued":
@@ -145,6 +153,36 @@ class TurnStore:
             case other:
                 raise StoreCorrupt(f"admit_turn answered {other!r}")
 
+    def _fresh_ticket(self, worker: str, asked: Admission, reply: Any) -> Ticket:
+        """Of a task that is new with its message, the store has nothing to tell but when and under which fence."""
+        _, fence, session, now = reply
+        at_ms, first = int(now), f"{fence}-1"
+        view = TaskView(
+            task_id=asked.task_id,
+            context_id=asked.context_id,
+            state=self._working,
+            phase="open",
+            at_ms=at_ms,
+            doc=asked.doc,
+            cursor="0-0",
+            last=first,
+            trimmed="0-0",
+            entries=(Entry(first, "start", at_ms, ""),),
+        )
+        return Ticket(
+            context=asked.context,
+            worker=worker,
+            task_id=asked.task_id,
+            mid=asked.mid,
+            fence=fence,
+            input=asked.input,
+            attempt=1,
+            session=session,
+            started_ms=at_ms,
+            view=view,
+            asked_ms=at_ms,
+        )
+
     async def append_events(
         self, ticket: Ticket, seq: int, events: Sequence[tuple[str, str, str]], *, doc: str = "", keep: int = 1000
     ) -> Appended | Lost:
@@ -152,7 +190,7 @@ class TurnStore:
         covers them all, after which all but the last `keep` entries may go."""
         context = ticket.context
         reply = await self._client.run_hot(
-            _APPEND,
+            self._append,
             (self._keys.context(context), self._keys.index(context.caller)),
             self._args(
                 context,
@@ -179,7 +217,7 @@ class TurnStore:
         keys = self._keys
         context = ticket.context
         reply = await self._client.run_hot(
-            _FINISH,
+            self._finish,
             (
                 keys.context(context),
                 keys.live,
@@ -221,7 +259,7 @@ class TurnStore:
         """Asks for the end of a task; `doc` and `event` close it if it only waits in the queue."""
         keys = self._keys
         reply = await self._client.run_hot(
-            _CANCEL,
+            self._cancel,
             (
                 keys.context(context),
                 keys.live,
@@ -246,7 +284,7 @@ class TurnStore:
         """Takes the context's running turn from `owner` ('taken'), or starts its next queued one ('started')."""
         keys = self._keys
         reply = await self._client.run_hot(
-            _TAKE_OVER,
+            self._take_over,
             (
                 keys.context(context),
                 keys.live,

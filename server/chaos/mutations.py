@@ -3,28 +3,36 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import replace
 
-import stores.turns
-from stores.scripts import Script
+from stores import scripts
+from stores.scripts import Argument, Script
 
-# name -> (module variable of the script, what is there, what is put in its place)
+# name -> (script, what is there, what is put in its place)
 MUTATIONS: dict[str, tuple[tuple[str, str, str], ...]] = {
     "no_fence": (
-        ("_APPEND", "if run[1] ~= task or run[2] ~= fence or run[3] ~= worker or run[4] ~= mid then", "if false then"),
-        ("_FINISH", "if run[1] ~= task or run[2] ~= fence or run[3] ~= worker or run[5] ~= mid then", "if false then"),
+        ("append_events", "run[1] ~= task or run[2] ~= fence or run[3] ~= worker or run[4] ~= mid", "false"),
+        ("finish_turn", "run[1] ~= task or run[2] ~= fence or run[3] ~= worker or run[5] ~= mid", "false"),
     ),
-    "no_dedup": (("_ADMIT", "if known[1] and (known[3] ~= 'ended' or known[4] == token) then", "if false then"),),
-    "lost_hand_over": (("_FINISH", "answer[3] = start_next(mark)", "answer[3] = nil"),),
+    "no_dedup": (("admit_turn", "if known[1] and (known[3] ~= 'ended' or known[4] == token) then", "if false then"),),
+    "lost_hand_over": (("finish_turn", "answer[3] = start_next(mark)", "answer[3] = nil"),),
 }
 
 
-def plant(name: str) -> None:
-    """Replaces scripts of this process by broken ones."""
-    for variable, there, instead in MUTATIONS[name]:
-        script: Script = getattr(stores.turns, variable)
+def plant(mutation: str) -> None:
+    """From here on this process loads broken scripts."""
+    broken = {script: (there, instead) for script, there, instead in MUTATIONS[mutation]}
+    load = scripts.load
+
+    def load_broken(name: str, constants: Mapping[str, Argument] | None = None) -> Script:
+        script = load(name, constants)
+        if name not in broken:
+            return script
+        there, instead = broken[name]
         if there not in script.body:
-            raise LookupError(f"{script.name} no longer has the line that {name} breaks: {there}")
+            raise LookupError(f"{name} no longer has the line that {mutation} breaks: {there}")
         body = script.body.replace(there, instead)
-        sha = hashlib.sha1(body.encode(), usedforsecurity=False).hexdigest()
-        setattr(stores.turns, variable, replace(script, body=body, sha=sha))
+        return replace(script, body=body, sha=hashlib.sha1(body.encode(), usedforsecurity=False).hexdigest())
+
+    scripts.load = load_broken

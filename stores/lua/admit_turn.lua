@@ -1,17 +1,19 @@
 -- Accepts one message: claims (caller, context, message), judges the task it names, reserves the context, and makes it
 -- the running turn or the last in the queue. Everything is checked before anything is written.
 -- @keys context ?live ?index ?turns ?workers ?deliveries ?undelivered
--- @args prefix caller cid ref channel worker working submitted context_ms task_ms log_ms message_ms idle_ms
--- @args queue_limit max_contexts max_open reuse caller_running caller_contexts caller_tasks
--- @args context_id mid token task named digest doc input joined quiet super_state super_doc
--- @args push_name push_doc push_from push_limit
--- @include clock partition message index task view push claim unclaimed start fresh live
--- Replies: admitted <ticket> | queued <at> <place> <delivery> | replayed <task> <reply> <error> <view> | in_flight <task> |
---          reused <task> | unknown | mismatched | closed | context_limit | queue_full | open_limit |
---          caller_running | caller_contexts | caller_tasks | too_many (callbacks of the named task)
+-- @args prefix channel caller cid ref worker context_id mid token task named digest doc input joined quiet
+-- @args super_state super_doc push_name push_doc push_from
+-- @const working submitted context_ms task_ms log_ms message_ms idle_ms queue_limit max_contexts max_open reuse
+-- @const caller_running caller_contexts caller_tasks push_limit
+-- Replies: fresh <fence> <session> <at> | admitted <ticket> | queued <at> <place> <delivery> |
+--          replayed <task> <reply> <error> <view> | in_flight <task> | reused <task> | unknown | mismatched | closed |
+--          context_limit | queue_full | open_limit | caller_running | caller_contexts | caller_tasks |
+--          too_many (callbacks of the named task)
+-- @include clock partition shared open listing roster live
 local message = message_key(mid)
 local known = redis.call('HMGET', message, 'task', 'digest', 'status', 'token', 'fence', 'reply', 'error')
 if known[1] and (known[3] ~= 'ended' or known[4] == token) then
+  -- @include view claim ticket
   if known[4] == token and (known[3] == 'running' or known[3] == 'queued') then
     -- A repeat of the call that made the record. It gets the turn only if it was given it in the first place: one that
     -- came out of the queue, or was taken over, is in other hands (perhaps another task's of this very worker).
@@ -40,13 +42,18 @@ if named == '1' then
   if not there[1] then return {'unknown'} end
   if there[2] ~= cid then return {'mismatched'} end
   if there[1] == 'closed' then return {'closed'} end
-  if push_name ~= '' and too_many(push_key(task), push_name, push_limit) then return {'too_many'} end
-elseif tonumber(max_open) > 0 and super_doc == '' and redis.call('SCARD', open) >= tonumber(max_open) then
-  return {'open_limit'}
+  if push_name ~= '' then
+    -- @include push
+    if too_many(push_key(task), push_name, push_limit) then return {'too_many'} end
+  end
 end
 
-local state = redis.call('HMGET', context, 'run', 'fence', 'session')
+local state = redis.call('HMGET', context, 'run', 'fence', 'session', 'open')
 local run = state[1]
+open_list = state[4] or ' '
+if named ~= '1' and tonumber(max_open) > 0 and super_doc == '' and count_open() >= tonumber(max_open) then
+  return {'open_limit'}
+end
 local waiting = redis.call('LLEN', queue)
 local busy = (run and run ~= '') or waiting > 0
 -- A turn that cancels (quiet) gives back what the limits count, so none of them refuses it.
@@ -66,12 +73,32 @@ if known[1] then redis.call('DEL', message) end
 local limited = caller_running ~= '0' or caller_contexts ~= '0'
 if index and caller_contexts ~= '0' then redis.call('ZADD', index .. ':live', now, cid) end
 if index and caller_running ~= '0' then redis.call('ZADD', index .. ':busy', now, cid) end
-if not busy and named ~= '1' and push_name == '' then
-  local reply = {'admitted', start_fresh({fence = state[2], session = state[3]})}
+if limited then redis.call('HSET', context, 'limited', '1') end
+
+-- The plain case, in as few commands as it can be: the message begins a new task at once. What start_turn does, when
+-- nothing of it can be there yet, nobody can know of it, and it supersedes nothing.
+if not busy and named ~= '1' and push_name == '' and (super_doc == '' or open_list == ' ') then
+  local fence = text(tonumber(state[2] or '0') + 1)
+  local first = fence .. '-1'
+  put_open(task, true)
+  redis.call('HSET', context, 'id', context_id, 'caller', caller, 'fence', fence, 'run', task, 'run_fence', fence,
+    'run_owner', worker, 'run_mid', mid, 'started', now, 'via', '', 'open', open_list)
+  redis.call('HSET', message, 'task', task, 'digest', digest, 'token', token, 'status', 'running', 'attempt', 1,
+    'input', input, 'asked', now, 'fence', fence, 'owner', worker)
+  redis.call('HSET', task_key(task), 'phase', 'open', 'at', now, 'state', working, 'doc', doc, 'cursor', '0-0',
+    'last', first, 'ctx', context_id, 'cid', cid, 'created', now)
+  redis.call('XADD', log_key(task), first, 'k', 'start', 'a', now, 'd', '')
+  redis.call('PEXPIRE', context, context_ms)
+  redis.call('PEXPIRE', message, context_ms)
+  redis.call('PEXPIRE', task_key(task), context_ms)
+  redis.call('PEXPIRE', log_key(task), context_ms)
+  list_task(task, 'open', now, working)
+  enroll(task)
   settle_live(true, limited)
-  return reply
+  return {'fresh', fence, state[3] or '', now}
 end
 
+-- @include index message task view push claim ticket unclaimed start context
 redis.call('HSET', context, 'id', context_id, 'caller', caller)
 redis.call('HSET', message, 'task', task, 'digest', digest, 'token', token, 'status', 'queued', 'attempt', 1,
   'input', input, 'asked', now)
@@ -104,5 +131,6 @@ else
   reply = {'admitted', ticket(mid, task, start_turn(mid, task, ''))}
 end
 settle_live(true, limited)
+save_open()
 keep_context()
 return reply

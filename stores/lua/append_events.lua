@@ -1,15 +1,16 @@
 -- Adds a running turn's events to its task's log, and now and then a folded document so that the log can be trimmed.
 -- A repeat of the same sequence numbers adds nothing and answers the same.
 -- @keys context ?index
--- @args prefix caller cid channel worker context_ms task_ms log_ms
--- @args mid task fence seq doc keep ...entries
--- @include clock partition index task
+-- @args prefix channel caller cid worker mid task fence seq doc keep ...entries
+-- @const context_ms task_ms log_ms
 -- Replies: appended <at> <cancel> | lost
-local run = redis.call('HMGET', context, 'run', 'run_fence', 'run_owner', 'run_mid', 'cancel')
+-- @include clock partition shared open listing index task
+local run = redis.call('HMGET', context, 'run', 'run_fence', 'run_owner', 'run_mid', 'cancel', 'open')
 if run[1] ~= task or run[2] ~= fence or run[3] ~= worker or run[4] ~= mid then return {'lost'} end
 -- First a write that takes no memory: Redis judges that at a script's first write only, and when it is full, what runs
 -- must be able to end.
 redis.call('PEXPIRE', log_key(task), context_ms)
+open_list = run[6] or ' '
 local added, state = false, nil
 local last = tonumber(seq)
 for i = 1, #entries, 3 do
@@ -20,7 +21,10 @@ for i = 1, #entries, 3 do
   last = last + 1
 end
 if added then
-  if state then set_state(task, 'open', state) end
+  if state then
+    set_state(task, 'open', state)
+    save_open()
+  end
   if doc ~= '' then
     local cursor = fence .. '-' .. (last - 1)
     redis.call('HSET', task_key(task), 'doc', doc, 'cursor', cursor)

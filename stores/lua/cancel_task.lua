@@ -2,9 +2,9 @@
 -- removed and closed here, with the document the caller folded (`based` proves it is still the right one); one that is
 -- idle is left to a turn of its own, which takes its place among the context's turns.
 -- @keys context ?live ?index ?undelivered
--- @args prefix caller cid ref channel signals context_ms task_ms log_ms message_ms idle_ms
--- @args task based state doc event
--- @include clock partition message index task unclaimed live
+-- @args prefix channel signals caller cid ref task based state doc event
+-- @const context_ms task_ms log_ms message_ms idle_ms
+-- @include clock partition shared open listing message index task unclaimed live context
 -- Replies: requested <fence> <owner> | canceled <at> | idle | closed <state> | changed | unknown
 local facts = redis.call('HMGET', task_key(task), 'phase', 'state', 'last', 'canceled_on', 'at')
 if not facts[1] then return {'unknown'} end
@@ -37,6 +37,7 @@ record(task, fence, 1, 'status', event)
 redis.call('HSET', task_key(task), 'doc', doc, 'cursor', fence .. '-1', 'canceled_on', based)
 set_state(task, 'closed', state)
 settle_live(is_busy(), true)
+save_open()
 keep_context()
 ask_delivery(push_key(task), caller .. ':' .. task)
 wake(task, 'closed')

@@ -2,11 +2,11 @@
 -- queued turn on the same worker, or leaves a hint for the others when this one takes no more.
 -- A repeat answers `finished` again with the same next turn; any other writer is told `lost`.
 -- @keys context ?live ?index ?turns ?workers ?ready ?deliveries ?undelivered
--- @args prefix caller cid ref channel worker working context_ms task_ms log_ms message_ms idle_ms
--- @args mid task fence seq state phase doc session_changed session reply take_next ...entries
--- @include clock partition message index task view claim unclaimed start live
+-- @args prefix channel caller cid ref worker mid task fence seq state phase doc session_changed session reply take_next ...entries
+-- @const working context_ms task_ms log_ms message_ms idle_ms
 -- Replies: finished <at> <ticket or nothing> | lost <state>
-local run = redis.call('HMGET', context, 'run', 'run_fence', 'run_owner', 'via', 'run_mid')
+-- @include clock partition shared open listing index message task unclaimed live context
+local run = redis.call('HMGET', context, 'run', 'run_fence', 'run_owner', 'via', 'run_mid', 'cancel', 'open', 'limited', 'started')
 local mark = fence .. ':' .. worker
 if run[1] ~= task or run[2] ~= fence or run[3] ~= worker or run[5] ~= mid then
   local facts = redis.call('HMGET', task_key(task), 'finished', 'at', 'state')
@@ -14,6 +14,7 @@ if run[1] ~= task or run[2] ~= fence or run[3] ~= worker or run[5] ~= mid then
   if facts[1] ~= mark and told[1] ~= mark then return {'lost', facts[3] or ''} end
   local answer = {'finished', told[1] == mark and told[2] or facts[2]}
   if run[4] == mark and run[3] == worker then
+    -- @include view claim ticket
     answer[3] = ticket(run[5], run[1], run[2])
   end
   return answer
@@ -21,7 +22,9 @@ end
 
 -- First a write that frees: Redis judges its memory at a script's first write only, and when it is full, ending turns
 -- is what must still work.
-redis.call('HDEL', context, 'cancel')
+free_message(mid)
+if run[6] then redis.call('HDEL', context, 'cancel') end
+open_list = run[7] or ' '
 local old = redis.call('HMGET', task_key(task), 'phase', 'at', 'state', 'last')
 local last, at = old[4] or '0-0', tonumber(seq)
 for i = 1, #entries, 2 do
@@ -31,47 +34,56 @@ end
 if reply ~= '' then
   -- A direct Message: there never was a task as far as the caller can see.
   unlist(task, old)
-  redis.call('SREM', open, task)
+  put_open(task, false)
   redis.call('DEL', task_key(task), log_key(task), push_key(task))
 else
   set_state(task, phase, state, old, 'doc', doc, 'cursor', last, 'last', last, 'finished', mark)
   ask_delivery(push_key(task), caller .. ':' .. task)
 end
 -- The message keeps the mark, too: a direct reply leaves no task, and a task that goes on gets its next turn's.
-close_message(mid, 'reply', reply, 'finished', mark, 'at', now)
+end_message(mid, 'reply', reply, 'finished', mark, 'at', now)
 if session_changed == '1' then
-  redis.call('HSET', context, 'run', '', 'run_owner', '', 'via', '', 'session', session)
+  redis.call('HSET', context, 'run', '', 'run_owner', '', 'via', '', 'open', open_list, 'session', session)
 else
-  redis.call('HSET', context, 'run', '', 'run_owner', '', 'via', '')
+  redis.call('HSET', context, 'run', '', 'run_owner', '', 'via', '', 'open', open_list)
 end
-redis.call('PEXPIRE', context, context_ms)
+open_changed = false
+-- The turn's beginning renewed it; only one that took a while has to do so again.
+if now_ms - tonumber(run[9] or '0') > tonumber(context_ms) / 1000 then keep_context() end
 if turns then redis.call('SREM', turns, ref .. ':' .. task) end
 
 local answer = {'finished', now}
 local busy = false
-if take_next == '1' then
-  answer[3] = start_next(mark)
-  busy = answer[3] ~= nil
-elseif redis.call('EXISTS', queue) == 1 then
-  busy = true
-  if ready then
-    redis.call('SADD', ready, ref)
-    redis.call('PEXPIRE', ready, context_ms)
+if redis.call('EXISTS', queue) == 1 then
+  if take_next == '1' then
+    -- @include view claim ticket roster start
+    answer[3] = start_next(mark)
+    busy = answer[3] ~= nil
+  else
+    busy = true
+    if ready then
+      redis.call('SADD', ready, ref)
+      redis.call('PEXPIRE', ready, context_ms)
+    end
   end
 end
-settle_live(busy, true)
+settle_live(busy, run[8] == '1')
 if busy then keep_context() end
-for _, other in ipairs(redis.call('SMEMBERS', open)) do
+for other in string.gmatch(open_list, '%S+') do
   redis.call('PEXPIRE', task_key(other), context_ms)
   redis.call('PEXPIRE', log_key(other), context_ms)
   redis.call('PEXPIRE', push_key(other), context_ms)
-  redis.call('PEXPIRE', open, context_ms)
   if index then
     local facts = redis.call('HMGET', task_key(other), 'at', 'state')
     if facts[1] then index_keep(index, other, facts[1], facts[2], context_ms) end
   end
 end
-index_prune(shelf, task_ms, 4)
-if index then index_prune(index, task_ms, 4) end
+save_open()
+-- One turn in sixteen, by a random digit of its task's id, takes what has lapsed out of the sets it shares with others.
+if string.sub(task, 18, 18) == '0' then
+  index_prune(shelf, task_ms, 64)
+  if index then index_prune(index, task_ms, 64) end
+  if live then redis.call('ZREMRANGEBYSCORE', live, '-inf', now) end
+end
 wake(task, reply ~= '' and 'gone' or phase)
 return answer

@@ -3,7 +3,7 @@
 -- nobody would look for the turn. Changes nothing where all is well.
 -- @keys context ?live ?index ?workers ?turns ?ready
 -- @args prefix caller cid ref channel owner context_ms idle_ms
--- @include clock partition live
+-- @include clock partition shared open live context
 -- Replies: live <roster> <ready> | released | moved (the turn is not the owner's whose roster was given)
 local run = redis.call('HMGET', context, 'run', 'run_owner')
 local running = run[1] and run[1] ~= ''
@@ -19,7 +19,7 @@ elseif ready and redis.call('EXISTS', queue) == 1 then
   offered = redis.call('SADD', ready, ref)
   redis.call('PEXPIRE', ready, context_ms)
 end
-if running or redis.call('EXISTS', queue) == 1 or redis.call('EXISTS', open) == 1 then
+if running or redis.call('EXISTS', queue) == 1 or open_tasks() ~= ' ' then
   return {'live', roster, offered}
 end
 return {'released'}

@@ -2,9 +2,9 @@
 -- answer was lost, or of an agent that would not stop. The old holder can write nothing from here on. Where no turn
 -- runs but some wait, the next one is started.
 -- @keys context ?live ?index ?turns ?workers ?former ?ready ?deliveries ?undelivered
--- @args prefix caller cid ref channel worker working context_ms task_ms log_ms message_ms idle_ms
--- @args owner fence
--- @include clock partition message index task view claim unclaimed start live
+-- @args prefix channel caller cid ref worker owner fence
+-- @const working context_ms task_ms log_ms message_ms idle_ms
+-- @include clock partition shared open listing index message task view claim ticket roster unclaimed start live context
 -- Replies: taken <ticket> | started <ticket> | nothing
 local run = redis.call('HMGET', context, 'run', 'run_fence', 'run_owner', 'run_mid', 'via', 'cancel')
 local asked = fence .. ':' .. owner
@@ -30,5 +30,6 @@ local next = start_next('next:' .. asked)
 -- Also where nothing could be started: messages of ended tasks may have been all that kept the context live.
 settle_live(is_busy(), true)
 if not next then return {'nothing'} end
+save_open()
 keep_context()
 return {'started', next}

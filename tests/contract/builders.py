@@ -32,6 +32,12 @@ def admission(context_id: str = "ctx", message_id: str = "m1", **changes: Any) -
     return Admission(**values)
 
 
+def sweeping(context_id: str = "ctx", message_id: str = "m1") -> Admission:
+    """A message whose turn is one of those that take what has lapsed out of the shared sets."""
+    asked = admission(context_id, message_id)
+    return replace(asked, task_id=f"{asked.task_id[:17]}0{asked.task_id[18:]}")
+
+
 async def admit(store: Store, asked: Admission | None = None, worker: str = WORKER, **changes: Any) -> AdmitReply:
     return await store.turns.admit_turn(worker, asked or admission(**changes))
 

@@ -23,6 +23,7 @@ from tests.contract.builders import (
     queued,
     roster,
     running,
+    sweeping,
     ttl,
     view,
     waiting,
@@ -157,7 +158,7 @@ async def test_dedup_storm_runs_a_message_once(fleet: list[Store]) -> None:
     assert kinds == {Admitted: 1, InFlight: 199}
     (admitted,) = [reply for reply in replies if isinstance(reply, Admitted)]
     assert {reply.task_id for reply in replies if isinstance(reply, InFlight)} == {admitted.ticket.task_id}
-    assert await fleet[0].client.call("SCARD", f"{fleet[0].keys.prefix(context.tag)}o:{context.cid}") == 1
+    assert await fleet[0].client.call("HGET", fleet[0].keys.context(context), "open") == f" {admitted.ticket.task_id} "
 
 
 async def test_r08_two_first_messages_of_a_context_take_turns(fleet: list[Store]) -> None:
@@ -396,8 +397,10 @@ async def test_lapsed_slots_do_not_pile_up_without_a_cap(store: Store) -> None:
         return int(seconds) * 1000 + int(micros) // 1000 > deadline
 
     await eventually(lapsed)
-    ticket = await running(store, context_id="new")
-    assert await live(store) == {ticket.context.text}
+    reply = await admit(store, sweeping("new"))
+    assert isinstance(reply, Admitted)
+    await finish(store, reply.ticket, "input_required", "waiting")
+    assert await live(store) == {reply.ticket.context.text}
 
 
 async def _scores(store: Store) -> list[tuple[str, str]]:
@@ -454,24 +457,27 @@ async def test_a_message_record_lapses_and_its_task_stays(store: Store) -> None:
 async def test_while_a_turn_is_open_all_it_needs_lives_as_long_as_its_context(store: Store) -> None:
     ticket = await running(store)
     waits = await queued(store, message_id="m2")
-    context, keys, prefix = ticket.context, store.keys, store.keys.prefix(ticket.context.tag)
+    context, keys = ticket.context, store.keys
     month = store.limits.context_ms
     for key in (
         keys.context(context),
         keys.queue(context),
         keys.shelf(context),
-        f"{prefix}o:{context.cid}",
         keys.message(context, ticket.mid),
         keys.message(context, waits.mid),
         keys.task(context.tag, CALLER, ticket.task_id),
         keys.task(context.tag, CALLER, waits.task_id),
         keys.log(context.tag, CALLER, ticket.task_id),
-        keys.live,
-        keys.index(CALLER),
-        keys.turns("worker-1"),
         keys.workers,
     ):
         assert month - 60_000 < await ttl(store, key) <= month, key
+    # What many contexts share is renewed when half of twice that is over.
+    for key in (keys.live, keys.index(CALLER), f"{keys.index(CALLER)}:lapse", keys.turns("worker-1")):
+        assert 2 * month - 60_000 < await ttl(store, key) <= 2 * month, key
+        await store.client.call("PEXPIRE", key, month - 1)
+    await finish(store, ticket)
+    for key in (keys.live, keys.index(CALLER), f"{keys.index(CALLER)}:lapse", keys.turns("worker-1")):
+        assert 2 * month - 60_000 < await ttl(store, key) <= 2 * month, key
 
 
 async def test_limits_of_another_release_apply_to_its_own_calls_only(store: Store) -> None:

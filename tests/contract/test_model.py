@@ -342,7 +342,7 @@ class StoreMachine(RuleBasedStateMachine):
                 [
                     ["HMGET", keys.context(ref), "run", "run_fence", "run_owner"],
                     ["LRANGE", keys.queue(ref), 0, -1],
-                    ["SMEMBERS", f"{keys.prefix(ref.tag)}o:{ref.cid}"],
+                    ["HGET", keys.context(ref), "open"],
                 ]
             )
             if run:
@@ -350,7 +350,7 @@ class StoreMachine(RuleBasedStateMachine):
             else:
                 assert not held[0]
             assert queue == [f"{mid}:{task}" for mid, task in context.queue]
-            assert set(opened) == context.open
+            assert set((opened or "").split()) == context.open
             assert (await self.store.tasks.list_tasks(CALLER, context=ref, size=1)).total == len(context.tasks)
         live, ready, workers, *rosters = await client.batch(
             [

@@ -10,15 +10,11 @@ from contextlib import asynccontextmanager
 import pytest
 import redis.asyncio as redis
 
-from stores import scripts
+from server.app import limits
+from stores import open_store, scripts
 from tests.http.conftest import Dial, Serve, Served
 from tests.support.client import Wire
 from tests.support.engines import Engine
-
-OPERATIONS = {
-    scripts.load(name).sha: name
-    for name in ("admit_turn", "append_events", "finish_turn", "cancel_task", "read_task", "list_page")
-}
 
 
 @pytest.fixture
@@ -31,6 +27,10 @@ def server(serve: Serve) -> Served:
 async def counted(real_engine: Engine, server: Served) -> AsyncIterator[Counter[str]]:
     """The commands this server's namespace gets while the block runs, by operation; not those inside of scripts."""
     seen: Counter[str] = Counter()
+    store = open_store(real_engine.url, "unused", limits(server.settings))
+    names = {
+        script.sha: script.name for script in (*store.turns.operations, *map(scripts.load, scripts.shared_names()))
+    }
     async with redis.Redis.from_url(real_engine.url, decode_responses=True) as client, client.monitor() as monitor:
         yield seen
         marker = uuid.uuid4().hex
@@ -42,7 +42,7 @@ async def counted(real_engine: Engine, server: Served) -> AsyncIterator[Counter[
             if line["client_type"] == "lua" or str(server.settings.namespace) not in command:
                 continue
             verb, _, rest = command.partition(" ")
-            seen[OPERATIONS.get(rest.partition(" ")[0], verb)] += 1
+            seen[names.get(rest.partition(" ")[0], verb)] += 1
 
 
 @pytest.fixture(autouse=True)

@@ -62,7 +62,7 @@ async def test_a_cancel_whose_signal_goes_nowhere_is_found_at_the_next_heartbeat
 ) -> None:
     task = (await at(fleet.nodes[0]).send("hold never", wait=False)).task
     await wait_until(lambda: ledger.notes("start", task=task.id))
-    monkeypatch.setitem(store.turns._common, "signals", "nobody-listens-here:")
+    monkeypatch.setattr(store.keys, "worker_channel", "nobody-listens-here:")
 
     context = ContextRef.of(ANONYMOUS.key, task.context)
     asked = await store.turns.cancel_task(context, task.id, based="0-0", state="canceled", doc="{}", event="{}")

@@ -85,9 +85,10 @@ def judge_engine(engine: EngineFacts) -> Iterator[Finding]:
         yield Finding("evicted", "bad", f"{info['evicted_keys']} keys since the start", todo)
     yield _memory(info)
     yield _latency(engine.latencies_ms)
-    known = len(scripts.names()) - max(engine.scripts_missing, 0)
+    count = len(scripts.shared_names())
+    known = count - max(engine.scripts_missing, 0)
     note = "; the others are sent when first used" if engine.scripts_missing else ""
-    yield Finding("scripts", "ok", f"{known} of {len(scripts.names())} of this release are loaded{note}")
+    yield Finding("scripts", "ok", f"{known} of {count} that all workers share are loaded{note}")
     if engine.refused:
         yield Finding("permissions", "note", f"this user may not ask: {', '.join(engine.refused)}")
 

@@ -1,5 +1,5 @@
 -- The contexts that count against the cap: those with a running or queued turn or an open task. A set with a deadline
--- per member, not a counter, so nothing can leak. Wants args: context_ms idle_ms; optional keys: live index.
+-- per member, not a counter, so nothing can leak. Wants args: context_ms idle_ms; optional keys: live index; the part open.
 -- Beside a caller's index, <index>:live and <index>:busy are the same for its own limits. Only an admission under such a
 -- limit adds to them; every other step renews or removes what it finds there, whatever its worker's own limits are, so
 -- that a fleet with two settings, as in a rolling deploy, leaves nothing behind.
@@ -14,16 +14,11 @@ local function settle_own(set, deadline)
   end
 end
 
-local function is_busy()
-  local run = redis.call('HGET', context, 'run')
-  return (run and run ~= '') or redis.call('EXISTS', queue) == 1
-end
-
 -- `busy`: a turn runs or waits. `limited`: this caller's own sets may have to be touched.
 local function settle_live(busy, limited)
   if not live then return end
   local deadline
-  if busy or redis.call('EXISTS', open) == 1 then
+  if busy or open_tasks() ~= ' ' then
     deadline = text(now_ms + tonumber((busy or idle_ms == '0') and context_ms or idle_ms))
   end
   if index and limited then
@@ -32,17 +27,8 @@ local function settle_live(busy, limited)
   end
   if deadline then
     redis.call('ZADD', live, deadline, ref)
-    redis.call('PEXPIRE', live, context_ms)
-    -- Here and not before the cap is judged: a refusal writes nothing.
-    redis.call('ZREMRANGEBYSCORE', live, '-inf', now)
+    keep_shared(live)
   else
     redis.call('ZREM', live, ref)
   end
-end
-
-local function keep_context()
-  redis.call('PEXPIRE', context, context_ms)
-  redis.call('PEXPIRE', queue, context_ms)
-  redis.call('PEXPIRE', open, context_ms)
-  redis.call('PEXPIRE', shelf, context_ms)
 end

@@ -1,7 +1,6 @@
 -- The keys of one context. All carry its hash tag, so they sit in the slot that KEYS[1] routes to; those of a turn
 -- found in the queue are not known before the script runs. Wants args: prefix caller cid.
 local queue = prefix .. 'q:' .. cid
-local open = prefix .. 'o:' .. cid
 local shelf = prefix .. 'x:' .. cid
 local function message_key(mid) return prefix .. 'm:' .. mid end
 local function task_key(task) return prefix .. 't:' .. caller .. ':' .. task end

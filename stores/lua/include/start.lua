@@ -1,16 +1,10 @@
 -- A stored message becomes its context's running turn, under a fresh fence. Wants args: worker ref channel; optional
--- keys: turns (the worker's roster), workers. Replies what the worker needs to run it.
-local function ticket(mid, task, fence)
-  local asked = redis.call('HMGET', message_key(mid), 'input', 'attempt', 'asked')
-  local session = redis.call('HGET', context, 'session') or ''
-  return {task, mid, fence, asked[1] or '', asked[2] or '1', session, redis.call('HGET', context, 'started'),
-    view(task, ''), own_delivery(push_key(task)), asked[3] or '0'}
-end
+-- keys: turns (the worker's roster), workers.
 
 -- Closes what waits for its caller in this context, because the task that starts is the answer to it.
 local function supersede(task, fence, state, doc)
   if not doc then return end
-  for _, other in ipairs(redis.call('SMEMBERS', open)) do
+  for other in string.gmatch(open_tasks(), '%S+') do
     if other ~= task and redis.call('HGET', task_key(other), 'phase') == 'waiting' then
       record(other, fence, 0, 'status', doc)
       set_state(other, 'closed', state)
@@ -20,15 +14,6 @@ local function supersede(task, fence, state, doc)
       ask_delivery(push_key(other), caller .. ':' .. other)
     end
   end
-end
-
--- Puts the turn on the worker's roster. Whoever has a roster is in the fleet's list, also a worker that was reaped and
--- does not know it yet, or has not beaten yet: otherwise nobody would look for its turns.
-local function enroll(task)
-  if not turns then return end
-  redis.call('SADD', turns, ref .. ':' .. task)
-  redis.call('PEXPIRE', turns, context_ms)
-  if redis.call('ZADD', workers, 'NX', now, worker) == 1 then redis.call('PEXPIRE', workers, context_ms) end
 end
 
 local function start_turn(mid, task, via)

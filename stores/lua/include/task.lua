@@ -1,4 +1,5 @@
--- The facts of a task beside its opaque document. Wants args: context_ms task_ms log_ms; optional key: index.
+-- The facts of a task beside its opaque document. Wants args: context_ms task_ms log_ms; optional key: index; the part
+-- open, which its user saves.
 -- phase is open (running or queued), waiting (for its caller) or closed; state is the server's word for it.
 -- `old` are phase, at and state as they are now, where the script has read them already.
 local function unlist(task, old)
@@ -16,18 +17,13 @@ local function set_state(task, phase, state, old, ...)
   local key = task_key(task)
   unlist(task, old)
   redis.call('HSET', key, 'phase', phase, 'at', now, 'state', state, ...)
-  index_add(shelf, task, phase, now, state, context_ms)
-  if index then
-    index_add(index, task, phase, now, state, context_ms)
-    if phase ~= 'closed' then index_keep(index, task, now, state, context_ms) end
-  end
+  list_task(task, phase, now, state)
+  put_open(task, phase ~= 'closed')
   if phase == 'closed' then
-    redis.call('SREM', open, task)
     redis.call('PEXPIRE', key, task_ms)
     redis.call('PEXPIRE', push_key(task), task_ms)
     redis.call('PEXPIRE', log_key(task), log_ms)
   else
-    redis.call('SADD', open, task)
     redis.call('PEXPIRE', key, context_ms)
     redis.call('PEXPIRE', push_key(task), context_ms)
     redis.call('PEXPIRE', log_key(task), context_ms)
