@@ -13,7 +13,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test chaos bench check format clean
+.PHONY: help install run test chaos bench costs check format clean
 
 help: ## Say what there is
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -38,6 +38,10 @@ chaos: $(READY) ## Break a fleet while it works, and see whether every promise h
 
 bench: $(READY) ## Measure what a turn costs, beside peers and the bare limit (ARGS="--quick --only turns")
 	$(BIN)/python -m bench $(ARGS)
+
+costs: $(READY) ## Record what each kind of turn costs in Redis; the tests fail when one costs more
+	NONSTICK_RECORD_COSTS=1 $(BIN)/python -m pytest -q tests/costs
+	git diff --stat -- tests/costs
 
 check: $(READY) ## Lint, formatting, types, and who may import whom
 	$(BIN)/ruff check .
