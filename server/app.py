@@ -122,13 +122,11 @@ def create_app(settings: Settings, agent: Agent | None = None) -> FastAPI:
         await node.heart.start()
         await observing.start()
         if settings.traces_enabled:
-            traces.start(node.store.keys.namespace)
+            traces.start(node.store.keys.namespace, release())
         try:
             yield
         finally:
             await observing.stop()
-            if settings.traces_enabled:
-                traces.stop()
             node.streams.close()
             node.worker.close()
             await node.worker.stop()
@@ -138,6 +136,8 @@ def create_app(settings: Settings, agent: Agent | None = None) -> FastAPI:
             await answering.stop()
             await verifier.aclose()
             await node.store.close()
+            if settings.traces_enabled:
+                await traces.stop()
 
     app = Application(lifespan=lifespan, openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
     app.add_exception_handler(HTTPException, http_error)

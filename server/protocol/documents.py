@@ -34,15 +34,17 @@ SCHEMA = 1
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":")).encode
 _decode = json.JSONDecoder().decode
 
-_TASK_MEMBERS = frozenset({"v", "message", "artifacts", "history", "metadata"})
+_TASK_MEMBERS = frozenset({"v", "message", "artifacts", "history", "metadata", "trace"})
 _ROLES: dict[str, Role] = {role.value: role for role in Role}
 _STATES: dict[str, State] = {state.value: state for state in State}
 _KINDS: tuple[PartKind, ...] = ("text", "data", "raw", "url")
 
 
-def dump_task(task: Task, extra: JsonObject | None = None) -> str:
-    """The task without id, context, state and time. `extra` are members of a newer release, from `load_task`."""
-    doc: JsonObject = {"v": SCHEMA} if not extra else {"v": SCHEMA, **extra}
+def dump_task(task: Task) -> str:
+    """The task without id, context, state and time."""
+    doc: JsonObject = {"v": SCHEMA} if not task.extra else {"v": SCHEMA, **task.extra}
+    if task.trace:
+        doc["trace"] = task.trace
     if task.status.message is not None:
         doc["message"] = _message_doc(task.status.message)
     if task.artifacts:
@@ -54,13 +56,12 @@ def dump_task(task: Task, extra: JsonObject | None = None) -> str:
     return _encode(doc)
 
 
-def load_task(
-    doc: str, *, task_id: str, context_id: str, state: State, at_ms: int, extra: JsonObject | None = None
-) -> Task:
-    """The task of a document and the store's facts. Members we do not know are put into `extra`, if given."""
+def load_task(doc: str, *, task_id: str, context_id: str, state: State, at_ms: int) -> Task:
+    """The task of a document and the store's facts."""
     raw: JsonObject = _decode(doc)
-    if extra is not None:
-        extra.update({name: value for name, value in raw.items() if name not in _TASK_MEMBERS})
+    extra: JsonObject | None = None
+    if not raw.keys() <= _TASK_MEMBERS:
+        extra = {name: value for name, value in raw.items() if name not in _TASK_MEMBERS}
     message = raw.get("message")
     return Task(
         task_id,
@@ -69,6 +70,8 @@ def load_task(
         tuple([_artifact(item) for item in raw.get("artifacts", ())]),
         tuple([_message(item) for item in raw.get("history", ())]),
         raw.get("metadata"),
+        raw.get("trace", ""),
+        extra,
     )
 
 

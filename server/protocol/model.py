@@ -95,12 +95,17 @@ class Status:
 
 @dataclass(frozen=True, slots=True)
 class Task:
+    """`trace` (the traceparent of the request it began with) and `extra` (what a newer release wrote beside) are kept
+    with the task and never shown."""
+
     id: str
     context_id: str
     status: Status
     artifacts: tuple[Artifact, ...] = ()
     history: tuple[Message, ...] = ()
     metadata: JsonObject | None = None
+    trace: str = ""
+    extra: JsonObject | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
-from server.observe import metrics
+from server.observe import metrics, traces
 from server.protocol.model import Event, Task
 from server.push.attempt import Poster, Tried, host_of
 from server.push.document import Registered, load_config, stored_id
@@ -28,6 +28,7 @@ from server.push.signing import message_id
 from server.turns import cursor as cursors
 from server.turns.cursor import Cursor
 from server.turns.follow import Following, TaskGone
+from server.turns.record import task_of
 from stores import Store
 from stores.errors import StoreUnavailable
 from stores.keys import DeliveryRef
@@ -86,10 +87,13 @@ class ConfigDelivery:
         self._means = means
         self._picture: Picture | None = None
         self._failing = False
+        self._trace = ""
 
     async def run(self) -> None:
         """Raises NotOurs or TaskGone where there is nothing more to do for this holder."""
         registered = self._registered()
+        if traces.on():
+            self._trace = task_of(await self._view()).trace
         if self.at is None:
             # From the beginning of the log, since its first entry has the time that streams show for the task.
             view = await self._view(cursors.render(cursors.START))
@@ -143,7 +147,7 @@ class ConfigDelivery:
         while True:
             attempt += 1
             await self._settle(cursors.render(self.at) if self.at is not None else "")
-            tried = await self._means.poster.post(registered.config.url, delivery_id, body, headers)
+            tried = await self._post(registered, delivery_id, body, headers, attempt)
             if tried.verdict == "delivered":
                 self._failing = False
                 self._log(logging.INFO, "delivered", registered, to, attempt, tried)
@@ -156,6 +160,19 @@ class ConfigDelivery:
             delay = self._means.persistence.delay(attempt, random.random(), tried.asked_s)
             self._log(logging.WARNING, f"retry in={delay:.1f}", registered, to, attempt, tried)
             await asyncio.sleep(delay)
+
+    async def _post(
+        self, registered: Registered, delivery_id: str, body: bytes, headers: dict[str, str], attempt: int
+    ) -> Tried:
+        """One attempt, in the trace that is kept with the task; the receiver is told which one it is."""
+        post, url = self._means.poster.post, registered.config.url
+        if not traces.on():
+            return await post(url, delivery_id, body, headers)
+        task, worker = self._claim.ref.task_id, self._claim.worker
+        with traces.span("nonstick.push", self._trace, task=task, attempt=attempt, worker=worker) as span:
+            tried = await post(url, delivery_id, body, {**headers, "traceparent": traces.current()})
+            traces.tell(span, host=host_of(url), said=tried.said, verdict=tried.verdict)
+            return tried
 
     async def _bury(
         self, registered: Registered | None, to: str, tried: Tried, attempt: int, *, important: bool

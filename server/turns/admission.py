@@ -145,7 +145,8 @@ class Admissions:
         digest = message_digest(send)
         task_id = message.task_id or new_task_id(context)
         message = replace(message, context_id=context_id, task_id=task_id)
-        task = Task(task_id, context_id, Status(State.SUBMITTED, 0), history=(message,))
+        trace = traces.current()
+        task = Task(task_id, context_id, Status(State.SUBMITTED, 0), history=(message,), trace=trace)
         supersedes = self._worker.agent.supersedes and not named
         mid = context.message(message.message_id)
         return Admission(
@@ -160,7 +161,7 @@ class Admissions:
                 Asked(
                     "send",
                     replace(send, message=message, push=None, wait=send.wait and not streaming),
-                    trace=traces.current(),
+                    trace=trace,
                 )
             ),
             doc="" if named else documents.dump_task(task),

@@ -40,8 +40,15 @@ class Canceling:
 
     async def cancel(self, caller: str, asked: CancelTask) -> Task:
         """The canceled task. TaskNotCancelable where it ended before, or ended otherwise first."""
-        for _ in range(TRIES):
-            view = await self._view(caller, asked.task_id)
+        view = await self._view(caller, asked.task_id)
+        kept = task_of(view).trace if traces.on() else ""
+        with traces.span("nonstick.cancel", kept, traces.current(), task=asked.task_id, worker=self._worker.id):
+            return await self._cancel(caller, view, asked)
+
+    async def _cancel(self, caller: str, view: TaskView, asked: CancelTask) -> Task:
+        for attempt in range(TRIES):
+            if attempt:
+                view = await self._view(caller, asked.task_id)
             if view.phase == "closed":
                 raise _too_late(asked.task_id, view.state)
             context = ContextRef.of(caller, view.context_id)

@@ -12,13 +12,13 @@ import logging
 import time
 from dataclasses import dataclass
 
-from server.observe import metrics
+from server.observe import metrics, traces
 from server.turns.blocking import LoopWatch
 from server.turns.courier import leave_to_others
 from server.turns.worker import Worker
 from stores.errors import StoreError, StoreUnavailable
 from stores.keys import TurnRef, parse_context
-from stores.records import Beat, Reaped
+from stores.records import Beat, Reaped, Ticket
 
 log = logging.getLogger(__name__)
 
@@ -167,24 +167,32 @@ class Heart:
         worker = self._worker
         if ref.task_id in worker.running or ref.task_id in worker.admitting:
             return
+        began = time.time_ns()
         taken = await self._store.turns.take_over(worker.id, ref.context, owner=worker.id)
         if taken is None or taken[1].task_id != ref.task_id:
             await self._store.fleet.settle_hint(worker.id, ref.text)
         if taken is not None:
-            metrics.RECOVERIES.add("adopted")
             log.warning("a2a_server.turn.adopted task=%s worker=%s", taken[1].task_id, worker.id)
-            worker.start_turn(taken[1], fresh=taken[1].task_id not in worker.faulted)
+            self._resume(taken[1], "adopted", began, worker.id, fresh=taken[1].task_id not in worker.faulted)
             worker.faulted.discard(taken[1].task_id)
+
+    def _resume(self, ticket: Ticket, how: str, began: int, former: str, *, fresh: bool = False) -> None:
+        """Runs a turn that came from elsewhere, and says so in numbers and in its trace."""
+        metrics.RECOVERIES.add(how)
+        turn = self._worker.start_turn(ticket, fresh=fresh)
+        if traces.on():
+            facts: dict[str, str | int] = {"task": ticket.task_id, "attempt": ticket.attempt, "worker": self._worker.id}
+            traces.past("nonstick.recovery", turn.trace, began, how=how, former=former, **facts)
 
     async def _claim_ready(self, beat: Beat) -> None:
         """Runs what a draining worker left in its queues."""
         for text in beat.ready:
             context = parse_context(text)
+            began = time.time_ns()
             taken = await self._store.turns.take_over(self._worker.id, context, owner="")
             await self._store.fleet.drop_ready(context)
             if taken is not None:
-                metrics.RECOVERIES.add("ready")
-                self._worker.start_turn(taken[1])
+                self._resume(taken[1], "ready", began, "")
 
     async def _look_for_dead(self, beat: Beat, now: float) -> None:
         me = self._worker.id
@@ -208,12 +216,12 @@ class Heart:
         log.error("a2a_server.worker.presumed_dead worker=%s turns=%d", other, len(turns))
         for entry in turns:
             ref = TurnRef.parse(entry)
+            began = time.time_ns()
             taken = await self._store.turns.take_over(self._worker.id, ref.context, owner=other)
             await self._store.fleet.settle_hint(other, entry)
             if taken is not None:
-                metrics.RECOVERIES.add("dead")
                 log.warning("a2a_server.turn.recovered task=%s from=%s", taken[1].task_id, other)
-                self._worker.start_turn(taken[1])
+                self._resume(taken[1], "dead", began, other)
         if self._worker.courier is not None:
             await self._worker.courier.recover(other)
         else:

@@ -24,7 +24,7 @@ from server.protocol import documents
 from server.protocol.model import JsonObject, Message, Role, State, Status, StatusUpdate, Task
 from server.turns.hub import Hub, Inbox
 from server.turns.outbox import BoundReached, Bounds, Outbox, insist
-from server.turns.record import PHASE, load_asked
+from server.turns.record import PHASE, load_asked, trace_of
 from stores import Store
 from stores.records import Finish, Lost, Ticket
 
@@ -86,6 +86,11 @@ class RunningTurn:
     def task(self) -> Task:
         """The task as this worker knows it: everything the agent showed so far."""
         return self._outbox.task
+
+    @property
+    def trace(self) -> str:
+        """The traceparent kept with the task; that of the turn's own message where the task has none."""
+        return self.task.trace or trace_of(self.ticket.input)
 
     @property
     def round_trips(self) -> int:

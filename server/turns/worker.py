@@ -107,13 +107,14 @@ class Worker:
 
     async def _run(self, turn: RunningTurn) -> None:
         following: Ticket | None = None
-        trace = trace_of(turn.ticket.input)
+        trace, asked = turn.trace, trace_of(turn.ticket.input)
         told = TurnLog(turn.ticket, self.id, traces.trace_id(trace))
         try:
             with traces.span(
-                "nonstick.turn", trace, task=turn.ticket.task_id, attempt=turn.ticket.attempt, worker=self.id
-            ):
+                "nonstick.turn", trace, asked, task=turn.ticket.task_id, attempt=turn.ticket.attempt, worker=self.id
+            ) as span:
                 following = await turn.run()
+                traces.tell(span, state=turn.came_to)
         except Exception:
             # A fault of ours: the turn is left to recovery, which ends it truthfully.
             self.faulted.add(turn.ticket.task_id)

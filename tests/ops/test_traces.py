@@ -6,7 +6,8 @@ import asyncio
 import json
 import logging
 import os
-from collections.abc import Iterator
+import threading
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from server.observe.logs import ConsoleLines, JsonLines
 from server.turns.record import Asked, dump_asked, load_asked, trace_of
 from tests.http.conftest import serving
 from tests.support.agents import Puppet
-from tests.support.client import Answer, Speaker
+from tests.support.client import Speaker
 from tests.support.engines import Engine
 from tests.support.wait import wait_for_state, wait_until
 
@@ -69,11 +70,11 @@ def test_a_collector_gets_the_facts_of_a_turn_as_values_of_their_own() -> None:
 
 
 @pytest.fixture
-def spans() -> Iterator[InMemorySpanExporter]:
+async def spans() -> AsyncIterator[InMemorySpanExporter]:
     exporter = InMemorySpanExporter()
-    traces.start("test", exporter)
+    traces.start("test", exporter=exporter)
     yield exporter
-    traces.stop()
+    await traces.stop()
 
 
 def named(exporter: InMemorySpanExporter, name: str) -> list[Any]:
@@ -110,10 +111,28 @@ async def test_a_turn_that_waited_joins_the_trace_of_its_own_message(
 
 
 async def _send(speaker: Speaker, text: str, trace: str, *, wait: bool = True) -> Any:
-    params = speaker.send_params(text, context="c", wait=wait)
-    request = speaker._request("send", params, {"traceparent": trace})
-    response = await speaker.http.send(request)
-    return Answer(response.status_code, response.headers, response.json(), speaker.wire)
+    return await speaker.call("send", speaker.send_params(text, context="c", wait=wait), {"traceparent": trace})
+
+
+async def test_a_collector_that_does_not_answer_holds_no_worker_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, gate = threading.Event(), threading.Event()
+
+    class Stuck(InMemorySpanExporter):
+        def export(self, spans: Any) -> Any:
+            asked.set()
+            gate.wait(20)
+            return super().export(spans)
+
+    monkeypatch.setattr(traces, "FLUSH_SECONDS", 0.2)
+    traces.start("test", exporter=Stuck())
+    with traces.span("nonstick.turn"):
+        pass
+    try:
+        await asyncio.wait_for(traces.stop(), 10)
+        assert asked.is_set()
+        assert not traces.on()
+    finally:
+        gate.set()
 
 
 def test_spans_without_their_packages_refuse_the_start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -31,13 +31,15 @@ from server.protocol.model import (
     StatusUpdate,
     Task,
 )
-from tests.protocol.samples import AT_MS, CHUNK, FULL, PLAIN, QUESTION, STATUS
+from server.protocol.v0_3 import V0_3_DIALECT
+from server.protocol.v1_0 import V1_0_DIALECT
+from tests.protocol.samples import CHUNK, FULL, PLAIN, QUESTION, STATUS
 from tests.protocol.strategies import events, messages, sends, tasks
 
 
-def reload(task: Task, extra: dict[str, Any] | None = None) -> Task:
+def reload(task: Task) -> Task:
     return load_task(
-        dump_task(task, extra),
+        dump_task(task),
         task_id=task.id,
         context_id=task.context_id,
         state=task.status.state,
@@ -82,16 +84,17 @@ def test_a_task_document_is_compact_and_leaves_the_stores_facts_to_the_store() -
 
 
 def test_members_of_a_newer_release_are_carried_along() -> None:
-    extra: dict[str, Any] = {}
     newer = '{"v":2,"metadata":{"k":1},"shine":{"deep":[1]}}'
-    task = load_task(newer, task_id="t", context_id="c", state=State.WORKING, at_ms=1, extra=extra)
-    assert task == Task("t", "c", Status(State.WORKING, 1), metadata={"k": 1})
-    assert extra == {"shine": {"deep": [1]}}
-    assert json.loads(dump_task(task, extra)) == {"v": 1, "metadata": {"k": 1}, "shine": {"deep": [1]}}
+    task = load_task(newer, task_id="t", context_id="c", state=State.WORKING, at_ms=1)
+    assert task == Task("t", "c", Status(State.WORKING, 1), metadata={"k": 1}, extra={"shine": {"deep": [1]}})
+    assert json.loads(dump_task(task)) == {"v": 1, "metadata": {"k": 1}, "shine": {"deep": [1]}}
 
 
-def test_without_a_place_for_them_unknown_members_are_dropped() -> None:
-    assert load_task('{"v":1,"shine":1}', task_id="t1", context_id="c1", state=State.WORKING, at_ms=AT_MS) == PLAIN
+def test_the_trace_is_kept_with_the_task_and_never_shown() -> None:
+    traced = replace(PLAIN, trace="00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+    assert reload(traced) == traced
+    for dialect in (V0_3_DIALECT, V1_0_DIALECT):
+        assert dialect.encode_event(traced, True) == dialect.encode_event(PLAIN, True)
 
 
 def test_event_documents_by_kind() -> None:

@@ -275,8 +275,8 @@ class Speaker:
     async def list(self, **filters: Any) -> Answer:
         return await self.call("list", filters)
 
-    async def call(self, operation: str, params: dict[str, Any]) -> Answer:
-        response = await self.http.send(self._request(operation, params, {}))
+    async def call(self, operation: str, params: dict[str, Any], headers: dict[str, str] | None = None) -> Answer:
+        response = await self.http.send(self._request(operation, params, headers or {}))
         return Answer(response.status_code, response.headers, response.json(), self.wire)
 
     @asynccontextmanager
