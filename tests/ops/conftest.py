@@ -19,7 +19,7 @@ from server.cli import main
 from tests.support.agents import Ledger
 from tests.support.client import Speaker, new_client
 from tests.support.engines import Engine, engine
-from tests.support.fleet import Fleet
+from tests.support.fleet import START_SECONDS, Fleet
 from tests.support.fleet import fleet as running_fleet
 
 WORKERS = 2
@@ -51,7 +51,10 @@ def shared_fleet(real_engine: Engine) -> Iterator[Fleet]:
 
 @pytest.fixture
 def fleet(shared_fleet: Fleet) -> Fleet:
-    """Workers that answer; places of those a former test ended are filled."""
+    """Workers that answer; places of those a former test ended, or asked to end, are filled."""
+    for node in shared_fleet.nodes:
+        if node.alive and not node.ready:
+            node.process.wait(START_SECONDS)
     shared_fleet.start(WORKERS)
     return shared_fleet
 

@@ -74,17 +74,23 @@ class Node:
         """Waits for the end of the process; its exit code."""
         return await asyncio.to_thread(self.process.wait, STOP_SECONDS)
 
+    @property
+    def ready(self) -> bool:
+        """Whether it takes work: not while it starts, drains or ends."""
+        try:
+            with urllib.request.urlopen(f"{self.url}/readyz", timeout=2) as answer:
+                return bool(answer.status == 200)
+        except (urllib.error.URLError, OSError):
+            return False
+
     def wait_ready(self) -> None:
         deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline:
             if not self.alive:
                 raise AssertionError(f"node {self.number} ended with {self.process.returncode}:\n{self.log}")
-            try:
-                with urllib.request.urlopen(f"{self.url}/readyz", timeout=2) as answer:
-                    if answer.status == 200:
-                        return
-            except (urllib.error.URLError, OSError):
-                time.sleep(0.02)
+            if self.ready:
+                return
+            time.sleep(0.02)
         raise AssertionError(f"node {self.number} was not ready within {START_SECONDS} s:\n{self.log}")
 
     @property
