@@ -142,6 +142,13 @@ class Puppet(Agent):
         await asyncio.sleep(int(how[0]) / 1000)
         return await self.do_echo(turn, how)
 
+    async def do_pace(self, turn: Turn, how: list[str]) -> Outcome:
+        """pace N: N pieces of one artifact, with a moment between, so that each leaves by itself."""
+        for number in range(int(how[0])):
+            await turn.artifact(f"{number} ", name="numbers", last_chunk=number == int(how[0]) - 1)
+            await asyncio.sleep(0.05)
+        return await self.do_echo(turn, how)
+
     async def do_steps(self, turn: Turn, how: list[str]) -> Outcome:
         """steps N PREFIX: N pieces of one artifact, each behind a gate of its own, PREFIX-0 and so on."""
         for number in range(int(how[0])):

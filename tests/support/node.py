@@ -10,6 +10,7 @@ import json
 import logging
 import os
 import socket
+from typing import Any
 
 import uvicorn
 import uvloop
@@ -22,8 +23,7 @@ from tests.support.agents import AGENTS
 PLAN_VARIABLE = "NONSTICK_TEST_NODE"
 
 
-async def main() -> None:
-    plan = json.loads(os.environ[PLAN_VARIABLE])
+async def main(plan: dict[str, Any]) -> None:
     settings = Settings(**plan["settings"])
     # Without the name of an agent it serves what its settings name: an assistant.
     app = create_app(settings, AGENTS[plan["agent"]]() if plan["agent"] else None)
@@ -38,4 +38,4 @@ async def main() -> None:
 
 if __name__ == "__main__":
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(process)d %(levelname)s %(message)s")
-    uvloop.run(main())  # the loop of production
+    uvloop.run(main(json.loads(os.environ[PLAN_VARIABLE])))  # the loop of production
