@@ -9,9 +9,15 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from bench import results, table
+from bench import page, results, table
+from bench.children import NotStarted
+from bench.measure import BadRun
+from bench.plot import plot
 from bench.results import Results
 from bench.run import Run
+from bench.scenarios.cancel import cancel
+from bench.scenarios.growth import contexts, idle, queued, tasks, workers
+from bench.scenarios.repeats import log, repeats
 from bench.scenarios.streams import follow, paced, streams
 from bench.scenarios.turns import turns
 
@@ -20,6 +26,14 @@ SCENARIOS: dict[str, Callable[[Run, Results], None]] = {
     "streams": streams,
     "paced": paced,
     "follow": follow,
+    "cancel": cancel,
+    "repeats": repeats,
+    "log": log,
+    "tasks": tasks,
+    "contexts": contexts,
+    "queued": queued,
+    "workers": workers,
+    "idle": idle,
 }
 
 
@@ -34,17 +48,28 @@ def main() -> int:
     began = time.monotonic()
     for name in flags.only or SCENARIOS:
         run.say(name)
-        SCENARIOS[name](run, found)
+        try:
+            SCENARIOS[name](run, found)
+        except (BadRun, NotStarted) as error:
+            run.say(f"{name} failed: {error}")
+            found.failed[name] = str(error)
     found.about["took_s"] = round(time.monotonic() - began)
     found.about["load_after"] = round(os.getloadavg()[0], 2)
+    titles = {name: " ".join((scenario.__doc__ or "").split()) for name, scenario in SCENARIOS.items()}
     for name in flags.only or SCENARIOS:
-        print(f"\n{name}: {(SCENARIOS[name].__doc__ or '').strip()}".rstrip(": "))
+        print(f"\n{name}: {titles[name]}")
         print(table.plain(found.of(name)))
     for name, why in found.skipped.items():
         print(f"\nnot run: {name}: {why}")
+    for name, why in found.failed.items():
+        print(f"\nFAILED: {name}: {why}")
     if flags.json:
         found.write(flags.json)
-    return 0
+    if flags.svg:
+        flags.svg.write_text(plot(found))
+    if flags.write:
+        page.write(found, titles)
+    return 1 if found.failed else 0
 
 
 def parser() -> argparse.ArgumentParser:
@@ -57,6 +82,8 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--seconds", metavar="S", type=float, help="of each measurement (5, quick 1.5)")
     made.add_argument("--rounds", metavar="N", type=int, help="over which the median is taken (4, quick 2)")
     made.add_argument("--json", metavar="FILE", type=Path, help="write everything there, for machines")
+    made.add_argument("--svg", metavar="FILE", type=Path, help="draw the CPU of turns and events there, for people")
+    made.add_argument("--write", action="store_true", help="put the numbers into docs/performance.md")
     return made
 
 

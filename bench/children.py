@@ -11,12 +11,14 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from bench.usage import tree
+from bench.usage import cpu_ns, tree
 from stores.watchdog import die_with_parent
 
 ROOT = Path(__file__).resolve().parents[1]
 START_SECONDS = 60.0
 STOP_SECONDS = 10.0
+IDLE_SECONDS = 0.2
+IDLE_SHARE = 0.1
 
 
 class NotStarted(Exception):
@@ -69,6 +71,18 @@ class Child:
             else:
                 return
         raise NotStarted(f"nobody listens on port {port} after {START_SECONDS:g} s:\n{self.said}")
+
+    def wait_idle(self, processes: int = 1) -> None:
+        """Until it has so many processes and what they did to start is done: that must not be measured."""
+        deadline = time.monotonic() + START_SECONDS
+        while time.monotonic() < deadline:
+            self.check_alive()
+            before = cpu_ns(self.pids)
+            time.sleep(IDLE_SECONDS)
+            used = (cpu_ns(self.pids) - before) / 1e9
+            if len(self.pids) >= processes and used < IDLE_SHARE * IDLE_SECONDS:
+                return
+        raise NotStarted(f"{self._process.args!r} is still busy after {START_SECONDS:g} s:\n{self.said}")
 
     def check_alive(self) -> None:
         if self._process.poll() is not None:

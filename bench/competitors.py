@@ -33,6 +33,7 @@ def _running(
             child = Child([*command, str(port)], Path(folder, f"{number}.log"))
             stack.callback(child.kill)
             child.wait_port(port)
+            child.wait_idle()
             ports.append(port)
             servers.append(child)
         yield Subject(name, ports, servers, list(stores), dialect=dialect, streams=streams)

@@ -14,7 +14,7 @@ from bench.subjects import Subject
 from stores.watchdog import die_with_parent
 
 # Beyond its own bound the load hangs, and nothing of it is worth waiting for.
-PATIENCE_SECONDS = 120.0
+PATIENCE_SECONDS = 300.0
 
 Sample = dict[str, Any]
 
@@ -54,7 +54,7 @@ def measure(subject: Subject, plan: dict[str, Any]) -> Sample:
 
 
 def turns(subject: Subject, *, seconds: float, connections: int = 16, warm_s: float = 1.0, **more: Any) -> Sample:
-    """Blocking turns; the costs of one of them."""
+    """Blocking turns, or other calls in a closed loop; the costs of one of them."""
     plan = {"kind": "turns", "talk": subject.talk, "seconds": seconds, "connections": connections, "warm_s": warm_s}
     sample = measure(subject, {**plan, **more})
     count = max(1, sample["count"])
@@ -68,6 +68,12 @@ def turns(subject: Subject, *, seconds: float, connections: int = 16, warm_s: fl
         "store_mb": sample.get("store_mb"),
         "load_share": sample["load_cpu_s"] / sample["elapsed_s"],
     }
+
+
+def fill(subject: Subject, count: int, talk: str = "echo") -> None:
+    """So many turns, for what they leave behind."""
+    plan = {"kind": "turns", "talk": talk, "seconds": 240, "connections": 32, "warm_s": 0, "most": count}
+    measure(subject, plan)
 
 
 def streams(subject: Subject, *, count: int, text: str, seconds: float, **more: Any) -> Sample:

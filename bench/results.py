@@ -35,6 +35,8 @@ class Results:
     rows: list[Row] = field(default_factory=list)
     skipped: dict[str, str] = field(default_factory=dict)
     """What could not be run, and why."""
+    failed: dict[str, str] = field(default_factory=dict)
+    """Scenarios whose answers were wrong, or that did not start: they have no numbers."""
     about: dict[str, Any] = field(default_factory=dict)
 
     def add(self, scenario: str, subject: str, rounds: Sequence[Numbers], note: str = "") -> None:
@@ -49,7 +51,7 @@ class Results:
 
 def read(path: Path) -> Results:
     raw = json.loads(path.read_text())
-    return Results([Row(**row) for row in raw["rows"]], raw["skipped"], raw["about"])
+    return Results([Row(**row) for row in raw["rows"]], raw["skipped"], raw["failed"], raw["about"])
 
 
 def medians(rounds: Sequence[Numbers]) -> Numbers:

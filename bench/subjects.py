@@ -26,6 +26,7 @@ class Subject:
     path: str = "/"
     talk: str = "echo"
     streams: bool = True
+    store_url: str = ""
 
     def cpu_ns(self) -> tuple[int, int]:
         """So far: of the servers, of the stores."""
@@ -85,7 +86,8 @@ def nonstick(
             servers.append(child)
         for port, child in zip(ports, servers, strict=True):
             child.wait_port(port)
-        yield Subject(name, ports, servers, [engine], talk="bank" if assistant else "echo")
+            child.wait_idle(1 + workers)  # their master is one, too
+        yield Subject(name, ports, servers, [engine], talk="bank" if assistant else "echo", store_url=url)
 
 
 def _pids(children: list[Child]) -> list[int]:

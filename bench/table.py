@@ -8,7 +8,7 @@ from bench.results import Row
 
 # name in the results -> heading; in this order, and only those that some row has
 COLUMNS: Mapping[str, str] = {
-    "turns_per_s": "turns/s",
+    "turns_per_s": "calls/s",
     "events_per_s": "events/s",
     "server_us": "server CPU µs",
     "store_us": "store CPU µs",
@@ -20,6 +20,11 @@ COLUMNS: Mapping[str, str] = {
     "lag_p99_ms": "lag p99 ms",
     "far_lag_p50_ms": "other worker p50 ms",
     "far_lag_p99_ms": "other worker p99 ms",
+    "stop_p50_ms": "stopped p50 ms",
+    "stop_p99_ms": "stopped p99 ms",
+    "busiest": "busiest",
+    "bytes_each": "bytes each",
+    "store_bytes_each": "store bytes each",
     "server_mb": "server MB",
     "store_mb": "store MB",
     "times": "× nonstick",

@@ -24,8 +24,9 @@ from bench.load.turns import Turns
 async def turns(plan: dict[str, Any]) -> dict[str, Any]:
     load = Turns(plan)
     await load.open()
-    await load.run(plan["warm_s"])
-    load.forget()
+    if plan["warm_s"]:
+        await load.run(plan["warm_s"])
+        load.forget()
     await warm()
     cpu = time.process_time()
     elapsed = await load.run(plan["seconds"])

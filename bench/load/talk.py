@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+from collections.abc import Callable
 from typing import Any, Protocol
 
 Json = dict[str, Any]
@@ -84,16 +85,78 @@ class Talk(Protocol):
 class EchoTalk:
     """Each message begins a context of its own and gets its text back."""
 
-    def __init__(self, dialect: str) -> None:
-        self._dialect = dialect
+    def __init__(self, plan: Json) -> None:
+        self._dialect: str = plan["dialect"]
+        self._context: str = plan.get("context", "")
         self._text = ""
 
     def request(self) -> Json:
         self._text = f"hello {next(_NUMBERS):09d}"
-        return send(self._dialect, self._text)
+        return send(self._dialect, self._text, context=self._context)
 
     def check(self, status: int, body: bytes) -> None:
         expect(task_in(status, body), "completed", f"echo: {self._text}")
+
+
+class AskTalk:
+    """Each message leaves a context that waits for its caller."""
+
+    def __init__(self, plan: Json) -> None:
+        self._dialect: str = plan["dialect"]
+
+    def request(self) -> Json:
+        return send(self._dialect, "ask")
+
+    def check(self, status: int, body: bytes) -> None:
+        expect(task_in(status, body), "input_required", "What?")
+
+
+class SameTalk:
+    """One message over and over: replayed when it has ended, refused with 409 while it runs."""
+
+    def __init__(self, plan: Json) -> None:
+        self._request: Json = plan["request"]
+        self._status: int = plan["status"]
+        self._task: str = plan["task"]
+
+    def request(self) -> Json:
+        return self._request
+
+    def check(self, status: int, body: bytes) -> None:
+        if status != self._status or self._task.encode() not in body:
+            raise Wrong(f"wanted HTTP {self._status} about {self._task}, got {status}: {body[:500]!r}")
+
+
+class ListTalk:
+    """The first page of the caller's tasks."""
+
+    def __init__(self, plan: Json) -> None:
+        self._page: int = plan["page"]
+        self._total: int = plan["total"]
+
+    def request(self) -> Json:
+        return {"jsonrpc": "2.0", "id": 1, "method": "ListTasks", "params": {"pageSize": self._page}}
+
+    def check(self, status: int, body: bytes) -> None:
+        result = json.loads(body).get("result", {})
+        if len(result.get("tasks", ())) != self._page or result.get("totalSize", 0) < self._total:
+            raise Wrong(f"wanted {self._page} tasks of at least {self._total}, got {body[:500]!r}")
+
+
+class LogTalk:
+    """A closed task's log from its beginning."""
+
+    def __init__(self, plan: Json) -> None:
+        self._task: str = plan["task"]
+        self._events: int = plan["events"]
+
+    def request(self) -> Json:
+        return {"jsonrpc": "2.0", "id": 1, "method": "SubscribeToTask", "params": {"id": self._task}}
+
+    def check(self, status: int, body: bytes) -> None:
+        chunks = body.count(b'"artifactUpdate"')
+        if chunks != self._events or b"TASK_STATE_COMPLETED" not in body[-2000:]:
+            raise Wrong(f"wanted {self._events} chunks, got HTTP {status}, {chunks}: {body[-500:]!r}")
 
 
 class BankTalk:
@@ -106,8 +169,8 @@ class BankTalk:
         ("yes", "completed", "Done: 50"),
     )
 
-    def __init__(self, dialect: str) -> None:
-        self._dialect = dialect
+    def __init__(self, plan: Json) -> None:
+        self._dialect: str = plan["dialect"]
         self._step = 0
         self._context = ""
 
@@ -126,4 +189,11 @@ class BankTalk:
         self._step = (self._step + 1) % len(self.STEPS)
 
 
-TALKS: dict[str, type[EchoTalk] | type[BankTalk]] = {"echo": EchoTalk, "bank": BankTalk}
+TALKS: dict[str, Callable[[Json], Talk]] = {
+    "echo": EchoTalk,
+    "ask": AskTalk,
+    "bank": BankTalk,
+    "same": SameTalk,
+    "list": ListTalk,
+    "log": LogTalk,
+}

@@ -25,19 +25,21 @@ class Turns:
         self._talks: dict[Connection, Talk] = {}
         self._ports: dict[Connection, int] = {}
         self._until = 0
+        # At most so many requests, where a number is wanted and not a time.
+        self._left: int = plan.get("most", 1 << 60)
         self._busy = 0
         self._idle = asyncio.Event()
         self.latencies = array("q")
         self.wrong: list[str] = []
 
     async def open(self) -> None:
-        ports, dialect = self._plan["ports"], self._plan["dialect"]
+        ports = self._plan["ports"]
         for number in range(self._plan["connections"]):
             port = ports[number % len(ports)]
             make = partial(Connection, self._answered, self._lost)
             _, connection = await asyncio.get_running_loop().create_connection(make, "127.0.0.1", port)
             self._ports[connection] = port
-            self._talks[connection] = TALKS[self._plan["talk"]](dialect)
+            self._talks[connection] = TALKS[self._plan["talk"]](self._plan)
 
     async def run(self, seconds: float) -> float:
         """Sends for so long; the seconds until the last answer was there."""
@@ -59,8 +61,10 @@ class Turns:
 
     def _next(self, connection: Connection) -> None:
         body = json.dumps(self._talks[connection].request(), separators=(",", ":")).encode()
-        request = post("127.0.0.1", self._ports[connection], self._plan["path"], body, HEADERS[self._plan["dialect"]])
+        headers = {**HEADERS[self._plan["dialect"]], **self._plan.get("headers", {})}
+        request = post("127.0.0.1", self._ports[connection], self._plan["path"], body, headers)
         self._busy += 1
+        self._left -= 1
         self._began[connection] = time.perf_counter_ns()
         connection.send(request)
 
@@ -72,7 +76,7 @@ class Turns:
             self._talks[connection].check(connection.status, connection.body)
         except Wrong as wrong:
             self._note(str(wrong))
-        if now < self._until:
+        if now < self._until and self._left > 0:
             self._next(connection)
         elif self._busy == 0:
             self._idle.set()

@@ -18,6 +18,8 @@ SUBJECTS: dict[str, Start] = {
 
 
 def turns(run: Run, results: Results) -> None:
+    """One worker, 16 connections, the agent says one text again; CPU is per turn. The last column is server CPU as a
+    multiple of ours."""
     with ExitStack() as stack:
         subjects = run.start_all(SUBJECTS, stack, results)
         rounds = interleaved(run, subjects)
