@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import random
 import re
-from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from time import perf_counter
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
@@ -29,6 +29,7 @@ from redis.exceptions import (
 )
 
 from stores.errors import StoreCorrupt, StoreDenied, StoreFull, StoreUnavailable
+from stores.meter import Meter
 from stores.pipe import Pipe, keepalive_options
 from stores.scripts import Argument, Script
 from stores.topology import topology
@@ -52,10 +53,9 @@ class Client:
 
     def __init__(self, url: str) -> None:
         self.url = url
-        self.faults: Counter[str] = Counter()
-        """Calls that failed, by the name of their error; kept for whoever shows numbers."""
+        self.meter = Meter()
         self._where = topology(url)
-        retry = Retry(ExponentialWithJitterBackoff(base=0.02, cap=0.2), RETRIES)
+        retry = self.meter.retry(ExponentialWithJitterBackoff(base=0.02, cap=0.2), RETRIES)
         pool = self._where.pool(
             blocking=True,
             max_connections=POOL_SIZE,
@@ -97,6 +97,7 @@ class Client:
             return await self._run(self._pipe.execute, script, bound)
 
     async def _run(self, execute: Callable[..., Awaitable[Any]], script: Script, bound: list[Argument]) -> Any:
+        began = perf_counter()
         try:
             try:
                 return await execute("EVALSHA", script.sha, *bound)
@@ -104,23 +105,31 @@ class Client:
                 return await execute("EVAL", script.body, *bound)
         except RedisError as error:
             raise self._fault(error, script) from error
+        finally:
+            self.meter.took(script.name, perf_counter() - began)
 
     async def call(self, *command: Argument) -> Any:
         """One plain command."""
+        began = perf_counter()
         try:
             return await self._execute(*command)
         except RedisError as error:
             raise self._fault(error) from error
+        finally:
+            self.meter.took(str(command[0]).lower(), perf_counter() - began)
 
     async def batch(self, commands: Sequence[Sequence[Argument]]) -> list[Any]:
         """Several plain commands in one round trip, not atomic."""
         pipeline = self._redis.pipeline(transaction=False)
         for command in commands:
             pipeline.execute_command(*command)
+        began = perf_counter()
         try:
             return list(await _heeding_cancel(pipeline.execute)())
         except RedisError as error:
             raise self._fault(error) from error
+        finally:
+            self.meter.took("batch", perf_counter() - began)
 
     async def run_batch(
         self, script: Script, calls: Sequence[tuple[Sequence[str], Mapping[str, Argument]]]
@@ -143,7 +152,7 @@ class Client:
     def _fault(self, error: RedisError, script: Script | None = None) -> Exception:
         fault = translate(error, script)
         if not isinstance(error, NoScriptError):
-            self.faults[type(fault).__name__] += 1
+            self.meter.failed(error)
         return fault
 
     def listener(self) -> redis.client.PubSub:

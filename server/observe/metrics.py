@@ -6,6 +6,7 @@ They count what happens in this process, whichever application in it, so they be
 from __future__ import annotations
 
 from server.observe.registry import Registry
+from stores.meter import BOUNDS
 
 REGISTRY = Registry()
 
@@ -58,10 +59,21 @@ REFUSALS = REGISTRY.counter("nonstick_refusals_total", "Requests answered with a
 
 # --- the store -----------------------------------------------------------------------------------------------
 STORE_SECONDS = REGISTRY.histogram(
-    "nonstick_store_seconds", "One heartbeat's round trip to the store, as a sample of all.", bounds=_SHORT
+    "nonstick_store_seconds", "One call of the store, by operation: a script's name, or a command's.", "operation",
+    bounds=BOUNDS,
+)  # fmt: skip
+STORE_FAULTS = REGISTRY.counter(
+    "nonstick_store_faults_total",
+    "Calls of the store that failed, by kind: connection, timeout, pool (all connections taken), clients, full, disk, "
+    "readonly, replicas, loading, busy, cluster, denied, reply (not understood).",
+    "kind",
 )
-STORE_FAULTS = REGISTRY.counter("nonstick_store_faults_total", "Calls of the store that failed, by kind.", "kind")
-RECONNECTS = REGISTRY.counter("nonstick_store_reconnects_total", "Connections to the store made anew.", "which")
+RECONNECTS = REGISTRY.counter(
+    "nonstick_store_reconnects_total",
+    "Connections to the store made anew: the turns' own (commands), for a call that broke off and was repeated (pool), "
+    "pub/sub (signals).",
+    "which",
+)
 
 # --- the process ---------------------------------------------------------------------------------------------
 LOOP_LAG = REGISTRY.histogram(

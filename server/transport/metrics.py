@@ -99,9 +99,13 @@ class Observing:
 
     def _count_store(self) -> None:
         """The store counts for itself, since it knows nothing of us."""
-        for kind, count in self._store.client.faults.items():
+        meter = self._store.client.meter
+        for operation, row in meter.rows.items():
+            metrics.STORE_SECONDS.set(row, operation)
+        for kind, count in meter.faults.items():
             metrics.STORE_FAULTS.set(count, kind)
         metrics.RECONNECTS.set(max(0, self._store.client.connects - 1), "commands")
+        metrics.RECONNECTS.set(meter.repeats, "pool")
         metrics.RECONNECTS.set(self._store.signals.reconnects, "signals")
 
 

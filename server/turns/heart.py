@@ -93,7 +93,6 @@ class Heart:
         began = time.monotonic()
         reply = await self._store.fleet.beat_worker(self._worker.id, self._worker.info)
         now = time.monotonic()
-        metrics.STORE_SECONDS.observe(now - began)
         self.answered = True
         if isinstance(reply, Reaped):
             await self._reborn()
