@@ -123,6 +123,14 @@ def new_task_id(context: ContextRef) -> str:
     return f"{head[:8]}-{head[8:]}-8{noise & 0xFFF:03x}-{0x8000 | (noise >> 12) & 0x3FFF:04x}-{context.tag}"
 
 
+def new_uuid() -> str:
+    """A random UUID (version 4), without the object that the library makes of it."""
+    digits = os.urandom(16).hex()
+    return (
+        f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{'89ab'[int(digits[16], 16) & 3]}{digits[17:20]}-{digits[20:]}"
+    )
+
+
 def tag_of_task(task_id: str) -> str | None:
     """The slot tag inside a task id, or None when the text can't be an id of ours."""
     return task_id[-12:].lower() if _UUID.match(task_id) else None

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import os
 import sys
+from contextlib import nullcontext
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Literal, TextIO
 
 from server.observe import turnlog
 
 # Lines begin with the event's name, `a2a_server.turn.lost task=…`; collectors want the two apart.
 _EVENT_PREFIX = "a2a_server."
+# How long a line at info may wait for others.
+GATHER_SECONDS = 0.05
 _COUNTS = frozenset({"attempt", "round_trips", "turns"})
 
 
@@ -60,9 +64,43 @@ class ConsoleLines(logging.Formatter):
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
 
 
+class GatheredLines(logging.StreamHandler[TextIO]):
+    """Writes what a running event loop logs a few lines at a time, since a write for each is a tenth of a turn.
+    From a warning on, and without a loop, nothing waits: what an operator looks for is there before anything ends."""
+
+    def __init__(self, stream: TextIO) -> None:
+        super().__init__(stream)
+        self._lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            self._lines.append(self.format(record) + self.terminator)
+            if record.levelno >= logging.WARNING:
+                self.flush()
+            elif len(self._lines) == 1:
+                self._flush_soon()
+        except Exception:
+            self.handleError(record)
+
+    def _flush_soon(self) -> None:
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            self.flush()
+        else:
+            loop.call_later(GATHER_SECONDS, self.flush)
+
+    def flush(self) -> None:
+        with self.lock or nullcontext():
+            lines, self._lines = self._lines, []
+            if lines:
+                self.stream.write("".join(lines))
+            super().flush()
+
+
 def configure(style: Literal["console", "json"], level: str) -> None:
     """Sends everything the process logs to standard error, in this style. Called once per process."""
-    handler = logging.StreamHandler(sys.stderr)
+    handler = GatheredLines(sys.stderr)
     handler.setFormatter(JsonLines() if style == "json" else ConsoleLines())
     root = logging.getLogger()
     root.handlers[:] = [handler]

@@ -1,7 +1,8 @@
 """The stored JSON form of tasks, events, messages and send requests.
 
 What the store keeps as facts of its own (ids, state, times) is not in these documents: one truth, in one place.
-User JSON (`data`, `metadata`) passes unchanged. NaN and infinity raise ValueError, since no client could read them.
+User JSON (`data`, `metadata`) passes unchanged. NaN and infinity raise ValueError in events and messages, since no
+client could read them; a task and a request are made of what was proven already.
 """
 
 from __future__ import annotations
@@ -26,12 +27,14 @@ from server.protocol.model import (
     StatusUpdate,
     Task,
 )
+from server.protocol.text import encode
 
 # Raised when a reader must know that a member changed its meaning; new members need no new version, because older
 # workers carry unknown ones along.
 SCHEMA = 1
 
-_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":")).encode
+# Of an agent's making, so it has to be proven: what is not plain JSON raises TypeError or ValueError.
+_prove = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":")).encode
 _decode = json.JSONDecoder().decode
 
 _TASK_MEMBERS = frozenset({"v", "message", "artifacts", "history", "metadata", "trace"})
@@ -53,7 +56,7 @@ def dump_task(task: Task) -> str:
         doc["history"] = [_message_doc(message) for message in task.history]
     if task.metadata is not None:
         doc["metadata"] = task.metadata
-    return _encode(doc)
+    return encode(doc).decode()
 
 
 def load_task(doc: str, *, task_id: str, context_id: str, state: State, at_ms: int) -> Task:
@@ -84,7 +87,7 @@ def dump_event(event: Event) -> tuple[str, str]:
                 doc["message"] = _message_doc(event.status.message)
             if event.metadata is not None:
                 doc["metadata"] = event.metadata
-            return "status", _encode(doc)
+            return "status", _prove(doc)
         case ArtifactUpdate():
             doc = {"artifact": _artifact_doc(event.artifact)}
             if event.append:
@@ -93,9 +96,9 @@ def dump_event(event: Event) -> tuple[str, str]:
                 doc["last"] = True
             if event.metadata is not None:
                 doc["metadata"] = event.metadata
-            return "artifact", _encode(doc)
+            return "artifact", _prove(doc)
         case MessageJoined():
-            return "message", _encode(_message_doc(event.message))
+            return "message", _prove(_message_doc(event.message))
 
 
 def load_event(kind: str, doc: str, *, task_id: str, context_id: str, at_ms: int) -> Event:
@@ -122,7 +125,7 @@ def load_event(kind: str, doc: str, *, task_id: str, context_id: str, at_ms: int
 
 
 def dump_message(message: Message) -> str:
-    return _encode(_message_doc(message))
+    return _prove(_message_doc(message))
 
 
 def load_message(doc: str) -> Message:
@@ -142,7 +145,7 @@ def dump_send(send: SendMessage) -> str:
         doc["push"] = _push_doc(send.push)
     if send.metadata is not None:
         doc["metadata"] = send.metadata
-    return _encode(doc)
+    return encode(doc).decode()
 
 
 def load_send(doc: str) -> SendMessage:

@@ -11,6 +11,8 @@ from typing import Any, ClassVar
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from server.transport.answer import WholeAnswer
+
 MAX_HEAD_BYTES = 32 * 1024
 TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
 
@@ -73,6 +75,9 @@ class BoundedHttp(HttpToolsProtocol):
         self._silent_bytes = 0
         self._stop_waiting()
         super().on_headers_complete()
+        if self.cycle is not None:
+            # uvicorn has no seam for it; its task has not run yet.
+            self.cycle.__class__ = WholeAnswer
 
     def on_body(self, body: bytes) -> None:
         self._silent_bytes = 0

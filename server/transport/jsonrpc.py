@@ -19,6 +19,7 @@ from server.protocol.dialect import Dialect
 from server.protocol.errors import A2AError, EnvelopeInvalid, InternalFault, ParamsInvalid
 from server.protocol.negotiate import dialect_for_error, negotiate
 from server.protocol.operations import Operation
+from server.protocol.text import encode
 from server.transport.body import BodyLimits, ClientGone, check_content_type, headers_of, parse_json, read_body
 from server.transport.calls import Calls, last_event_id
 from server.transport.sse import EventStreams, Framing
@@ -155,7 +156,7 @@ def _open(envelope: Any, call: _Call) -> dict[str, Any]:
 
 async def respond(send: Send, status: int, body: Any, headers: dict[str, str] | None = None) -> None:
     """One JSON answer."""
-    await _send(send, status, _ENCODER.encode(body).encode(), JSON_TYPE, headers)
+    await _send(send, status, encode(body), JSON_TYPE, headers)
 
 
 async def _send(

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import logging
-import secrets
-import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import replace
+import os
 
 from server.observe import metrics, traces
 from server.protocol import documents, errors
 from server.protocol.digest import message_digest
 from server.protocol.model import MessageJoined, PushConfig, SendMessage, State, Status, StatusUpdate, Task
-from server.turns.record import Asked, dump_asked
+from server.turns.record import Asked, Opening, dump_asked
 from server.turns.worker import Worker
 from stores import Store
 from stores.errors import StoreError, StoreFull, StoreMisconfigured, StoreUnavailable
-from stores.keys import ContextRef, DeliveryRef, derived_context_id, is_uuid, new_task_id, tag_of_task
+from stores.keys import ContextRef, DeliveryRef, derived_context_id, is_uuid, new_task_id, new_uuid, tag_of_task
 from stores.records import (
     Admission,
     AdmitReply,
@@ -46,17 +42,21 @@ _CALLER_LIMITS = {
 }
 
 
-@contextmanager
-def store_errors() -> Iterator[None]:
+class store_errors:
     """The one place where a fault of the store becomes an answer to the caller."""
-    try:
-        yield
-    except StoreFull as error:
-        raise errors.Unavailable("STORE_FULL", "The store is full; try again later.", 5) from error
-    except (StoreUnavailable, StoreMisconfigured) as error:
-        raise errors.Unavailable("STORE_UNAVAILABLE", "The store can't be reached; try again shortly.", 1) from error
-    except StoreError as error:
-        raise errors.InternalFault() from error
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        match error:
+            case StoreFull():
+                raise errors.Unavailable("STORE_FULL", "The store is full; try again later.", 5) from error
+            case StoreUnavailable() | StoreMisconfigured():
+                message = "The store can't be reached; try again shortly."
+                raise errors.Unavailable("STORE_UNAVAILABLE", message, 1) from error
+            case StoreError():
+                raise errors.InternalFault() from error
 
 
 async def read_view(store: Store, caller: str, task_id: str) -> TaskView:
@@ -90,10 +90,16 @@ class Admissions:
         self._worker = worker
         self._store = worker.store
 
-    async def admit(self, caller: str, send: SendMessage, *, streaming: bool = False) -> tuple[Admission, AdmitReply]:
-        """Claims the message; a refusal is raised as the protocol's error for it."""
-        asked = await self._asked(caller, send, streaming)
-        return asked, await self._claim(asked)
+    async def admit(
+        self, caller: str, send: SendMessage, *, streaming: bool = False
+    ) -> tuple[Admission, AdmitReply, Opening | None]:
+        """Claims the message; a refusal is raised as the protocol's error for it. A turn that begins now with a task of
+        its own comes with its opening."""
+        asked, opening = await self._asked(caller, send, streaming)
+        reply = await self._claim(asked)
+        if isinstance(reply, Admitted) and not asked.named and opening.is_plain:
+            return asked, reply, opening.at(reply.ticket.started_ms)
+        return asked, reply, None
 
     async def admit_cancel(self, context: ContextRef, view: TaskView, asked: Asked) -> tuple[Admission, AdmitReply]:
         """Takes a turn of the context for the cancel of an idle task. All cancels of a task are one message."""
@@ -102,7 +108,7 @@ class Admissions:
             context_id=view.context_id,
             # No client can send this id: control characters are refused in theirs.
             mid=context.message(f"\0cancel {view.task_id}"),
-            token=secrets.token_hex(8),
+            token=os.urandom(8).hex(),
             task_id=view.task_id,
             digest="",
             input=dump_asked(asked),
@@ -137,33 +143,31 @@ class Admissions:
                 raise _refusal(why, asked, self._store.limits.queue_limit)
         return reply
 
-    async def _asked(self, caller: str, send: SendMessage, streaming: bool) -> Admission:
+    async def _asked(self, caller: str, send: SendMessage, streaming: bool) -> tuple[Admission, Opening]:
         message = send.message
         named = message.task_id is not None
         context_id = await self._context_id(caller, send)
         context = ContextRef.of(caller, context_id)
         digest = message_digest(send)
         task_id = message.task_id or new_task_id(context)
-        message = replace(message, context_id=context_id, task_id=task_id)
+        message = message.within(context_id, task_id)
         trace = traces.current()
         task = Task(task_id, context_id, Status(State.SUBMITTED, 0), history=(message,), trace=trace)
         supersedes = self._worker.agent.supersedes and not named
         mid = context.message(message.message_id)
-        return Admission(
+        # The callback is kept sealed, beside the task; its secrets must not lie in the message.
+        kept = SendMessage(
+            message, send.wait and not streaming, send.history_length, send.accepted_output_modes, None, send.metadata
+        )
+        opening = Opening(task, Asked("send", kept, kept.metadata, trace))
+        admission = Admission(
             context=context,
             context_id=context_id,
             mid=mid,
-            token=secrets.token_hex(8),
+            token=os.urandom(8).hex(),
             task_id=task_id,
             digest=digest,
-            # The callback is kept sealed, beside the task; its secrets must not lie in the message.
-            input=dump_asked(
-                Asked(
-                    "send",
-                    replace(send, message=message, push=None, wait=send.wait and not streaming),
-                    trace=trace,
-                )
-            ),
+            input=dump_asked(opening.asked),
             doc="" if named else documents.dump_task(task),
             named=named,
             joined=documents.dump_event(MessageJoined(task_id, context_id, message))[1] if named else "",
@@ -171,6 +175,7 @@ class Admissions:
             super_doc=_superseded_by(task_id) if supersedes else "",
             push=await self._push(context, mid, task_id, send.push, streaming),
         )
+        return admission, opening
 
     async def _push(
         self, context: ContextRef, mid: str, task_id: str, config: PushConfig | None, streaming: bool
@@ -200,7 +205,7 @@ class Admissions:
         # Only an id that is unique by itself makes a retry find the context of the first try.
         if is_uuid(message.message_id):
             return derived_context_id(caller, message.message_id)
-        return str(uuid.uuid4())
+        return new_uuid()
 
     async def _context_of(self, caller: str, task_id: str, context_id: str | None) -> str:
         """The context of a named task. Where the caller names it too and it can be right, the store checks it on

@@ -10,16 +10,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
 from server.observe import metrics
 from server.protocol import documents
-from server.protocol.model import ArtifactUpdate, Event, StatusUpdate, fold
+from server.protocol.model import ArtifactUpdate, Event, StatusUpdate, Task, fold
 from server.turns import cursor as cursors
 from server.turns.hub import Hub, Inbox, Step
-from server.turns.record import task_of
 from stores import Store
 from stores.errors import StoreUnavailable
 from stores.records import Lost, Ticket
@@ -77,6 +76,7 @@ class Outbox:
     def __init__(
         self,
         ticket: Ticket,
+        task: Task,
         *,
         store: Store,
         hub: Hub,
@@ -85,7 +85,7 @@ class Outbox:
         on_lost: Callable[[], None],
         on_cancel: Callable[[], None],
     ) -> None:
-        self.task = task_of(ticket.view)
+        self.task = task
         """The task with every event folded in, sent or not."""
         self.emitted = 0
         self.batches = 0
@@ -135,6 +135,10 @@ class Outbox:
         """Nothing more is taken or sent."""
         self._closed = True
         self._room.set()
+
+    def let_go(self) -> None:
+        """Ends the circle of a turn and its outbox, which only the garbage collector could take apart."""
+        self._on_lost = self._on_cancel = _nothing
 
     async def rest(self) -> list[Entry]:
         """What is left when the turn ends, after the call that is under way."""
@@ -213,7 +217,11 @@ async def insist(call: Callable[[], Awaitable[Reply]], task_id: str) -> Reply:
             delay = min(delay * 2, 1.0)
 
 
+def _nothing() -> None:
+    """Whom it would concern is gone."""
+
+
 def _stamped(event: Event, at_ms: int) -> Event:
     if isinstance(event, StatusUpdate):
-        return replace(event, status=replace(event.status, at_ms=at_ms))
+        return event.at(at_ms)
     return event

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from server.protocol import documents
-from server.protocol.model import Event, JsonObject, SendMessage, State, Task, fold
+from server.protocol.model import Event, JsonObject, SendMessage, State, Status, Task, fold
 from stores.records import Entry, Phase, TaskView
 
 PHASE: dict[State, Phase] = {
@@ -48,6 +48,26 @@ class Asked:
     metadata: JsonObject | None = None
     trace: str = ""
     """The traceparent of the request that asked, for whoever runs it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """What a new task's first turn begins with. Who has just admitted it need not read it back from the ticket."""
+
+    task: Task
+    asked: Asked
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether agent and task may share it: an agent could change what is mutable, and with it the stored task."""
+        send = self.asked.send
+        if send is None or send.metadata is not None or send.message.metadata is not None:
+            return False
+        return all(part.kind != "data" and part.metadata is None for part in send.message.parts)
+
+    def at(self, at_ms: int) -> Opening:
+        """As the store began it."""
+        return Opening(self.task.having(Status(State.WORKING, at_ms)), self.asked)
 
 
 def dump_asked(asked: Asked) -> str:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -24,8 +23,9 @@ from server.protocol import documents
 from server.protocol.model import JsonObject, Message, Role, State, Status, StatusUpdate, Task
 from server.turns.hub import Hub, Inbox
 from server.turns.outbox import BoundReached, Bounds, Outbox, insist
-from server.turns.record import PHASE, load_asked, trace_of
+from server.turns.record import PHASE, Opening, load_asked, task_of, trace_of
 from stores import Store
+from stores.keys import new_uuid
 from stores.records import Finish, Lost, Ticket
 
 log = logging.getLogger(__name__)
@@ -45,6 +45,7 @@ class RunningTurn:
     def __init__(
         self,
         ticket: Ticket,
+        opening: Opening | None,
         *,
         agent: Agent,
         store: Store,
@@ -55,7 +56,8 @@ class RunningTurn:
         watched: bool,
         take_next: Callable[[], bool],
     ) -> None:
-        """`shown`: somebody may have seen the task already, so a direct reply must complete it instead.
+        """`opening`: what the ticket holds, where it is known without reading it.
+        `shown`: somebody may have seen the task already, so a direct reply must complete it instead.
         `fresh`: no agent has begun this turn, whatever its attempt number says.
         `watched`: a stream will ask for its events from the first one on."""
         self.ticket = ticket
@@ -68,8 +70,10 @@ class RunningTurn:
         self._shown = shown
         self._fresh = fresh
         self._take_next = take_next
+        self._asked = opening.asked if opening else None
         self._outbox = Outbox(
             ticket,
+            opening.task if opening else task_of(ticket.view),
             store=store,
             hub=hub,
             bounds=bounds,
@@ -146,10 +150,11 @@ class RunningTurn:
             if self.ended.result().task is None:
                 # Its end is not among the events that followers were given, so they have to look for it.
                 self._outbox.wake()
+            self._outbox.let_go()
 
     async def _outcome(self) -> tuple[Outcome, str | None]:
         """What the agent came to, and the session to save, if it changed."""
-        asked = load_asked(self.ticket.input)
+        asked = self._asked or load_asked(self.ticket.input)
         message = asked.send.message if asked.send else None
         awaited = asked.send is not None and asked.send.wait
         turn = self._turn(message, asked.metadata, awaited=awaited)
@@ -310,7 +315,7 @@ class RunningTurn:
             self._end(Ended(reply=direct))
         else:
             self._outbox.publish(rest, reply.at_ms)
-            self._end(Ended(task=replace(self.task, status=replace(self.task.status, at_ms=reply.at_ms))))
+            self._end(Ended(task=self.task.having(self.task.status.at(reply.at_ms))))
         return reply.next
 
     def _last_word(self, outcome: Outcome) -> tuple[Message | None, Outcome]:
@@ -326,7 +331,7 @@ class RunningTurn:
     def _put(self, outcome: Outcome) -> Message | None:
         message: Message | None = None
         if outcome.parts:
-            message = Message(str(uuid.uuid4()), Role.AGENT, outcome.parts, self.task.context_id, self.task.id)
+            message = Message(new_uuid(), Role.AGENT, outcome.parts, self.task.context_id, self.task.id)
         status = Status(outcome.state, 0, message)
         self._outbox.put(StatusUpdate(self.task.id, self.task.context_id, status, outcome.metadata))
         return message

@@ -47,10 +47,10 @@ class Service:
 
     async def send_message(self, caller: str, send: SendMessage) -> Task | Message:
         """Accepts a message; waits for the turn's end where the caller does."""
-        asked, reply = await self._admissions.admit(caller, send)
+        asked, reply, opening = await self._admissions.admit(caller, send)
         match reply:
             case Admitted(ticket):
-                turn = self._worker.start_turn(ticket, shown=not send.wait)
+                turn = self._worker.start_turn(ticket, opening, shown=not send.wait)
                 if not send.wait:
                     return trim_history(turn.task, send.history_length)
                 ended = await asyncio.shield(turn.ended)
@@ -71,7 +71,7 @@ class Service:
     async def stream_message(self, caller: str, send: SendMessage, last_event: Cursor | None) -> Stream:
         """Accepts a message; its stream begins with the task (or is one direct Message) and ends with the turn."""
         try:
-            asked, reply = await self._admissions.admit(caller, send, streaming=True)
+            asked, reply, opening = await self._admissions.admit(caller, send, streaming=True)
         except errors.MessageInFlight as conflict:
             # The retry of a stream that broke: it says which event it saw last, so it is joined, not refused.
             if last_event is None:
@@ -80,7 +80,7 @@ class Service:
         match reply:
             case Admitted(ticket):
                 held = self._worker.agent.direct_replies
-                turn = self._worker.start_turn(ticket, shown=not held, watched=True)
+                turn = self._worker.start_turn(ticket, opening, shown=not held, watched=True)
                 return _shown(self._watching.local(turn, held=held, new=not asked.named), send.history_length)
             case Queued():
                 view = await self._view(caller, asked.task_id)

@@ -20,7 +20,7 @@ from server.observe.turnlog import TurnLog
 from server.turns.courier import Courier
 from server.turns.hub import Hub
 from server.turns.outbox import Bounds
-from server.turns.record import trace_of
+from server.turns.record import Opening, trace_of
 from server.turns.running import RunningTurn
 from stores import Store
 from stores.keys import DeliveryRef
@@ -79,11 +79,18 @@ class Worker:
         return self.store.keys.worker_channel + self.id
 
     def start_turn(
-        self, ticket: Ticket, *, shown: bool = True, fresh: bool = False, watched: bool = False
+        self,
+        ticket: Ticket,
+        opening: Opening | None = None,
+        *,
+        shown: bool = True,
+        fresh: bool = False,
+        watched: bool = False,
     ) -> RunningTurn:
         """Begins to run a ticket, in a task of its own: the turn outlives whoever asked for it."""
         turn = RunningTurn(
             ticket,
+            opening,
             agent=self.agent,
             store=self.store,
             hub=self.hub,

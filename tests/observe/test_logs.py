@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 from collections.abc import Iterator
 
 import pytest
 
-from server.observe.logs import ConsoleLines, JsonLines, configure
+from server.observe.logs import ConsoleLines, GatheredLines, JsonLines, configure
+from tests.support.wait import wait_until
 
 
 @pytest.fixture
@@ -65,3 +67,25 @@ def test_the_level_decides_what_is_written(root: logging.Logger, capsys: pytest.
     logging.getLogger("server.turns").info("a2a_server.quiet")
     logging.getLogger("server.turns").warning("a2a_server.loud")
     assert [json.loads(line)["event"] for line in capsys.readouterr().err.splitlines()] == ["a2a_server.loud"]
+
+
+async def test_lines_at_info_are_written_together_and_a_warning_takes_them_along(root: logging.Logger) -> None:
+    stream = io.StringIO()
+    handler = GatheredLines(stream)
+    root.handlers[:] = [handler]
+    root.setLevel("INFO")
+    root.info("one")
+    root.info("two")
+    assert stream.getvalue() == ""
+    root.warning("three")
+    assert stream.getvalue() == "one\ntwo\nthree\n"
+    root.info("four")
+    await wait_until(lambda: stream.getvalue().endswith("four\n"))
+
+
+def test_without_a_loop_no_line_waits(root: logging.Logger) -> None:
+    stream = io.StringIO()
+    root.handlers[:] = [GatheredLines(stream)]
+    root.setLevel("INFO")
+    root.info("one")
+    assert stream.getvalue() == "one\n"

@@ -20,6 +20,7 @@ from server.protocol.documents import (
 )
 from server.protocol.model import (
     Artifact,
+    ArtifactUpdate,
     Event,
     Message,
     MessageJoined,
@@ -136,4 +137,4 @@ def test_what_no_client_could_read_is_not_stored() -> None:
     with pytest.raises(ValueError, match="JSON"):
         dump_message(broken)
     with pytest.raises(ValueError, match="JSON"):
-        dump_task(Task("t", "c", Status(State.WORKING, 0), (Artifact("a", broken.parts),)))
+        dump_event(ArtifactUpdate("t", "c", Artifact("a", broken.parts)))

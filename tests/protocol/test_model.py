@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
+from typing import Any
 
 import pytest
 
@@ -98,3 +99,26 @@ def test_a_state_is_active_interrupted_or_terminal(state: State) -> None:
 def test_the_text_of_a_message_is_its_text_parts() -> None:
     parts = (Part("text", "a"), Part("data", {"text": "no"}), Part("text", "b"))
     assert Message("m", Role.USER, parts).text == "a\nb"
+
+
+def _filled(kind: Any) -> dict[str, Any]:
+    """A value of its own for each member, also for one that is added to the class later."""
+    return {field.name: f"the {field.name}" for field in fields(kind)}
+
+
+def test_the_quick_copies_carry_every_member_along() -> None:
+    task, status, message = _filled(Task), _filled(Status), _filled(Message)
+    new: Any = "new"
+    assert Task(**task).having(new) == Task(**{**task, "status": new})
+    assert Status(**status).at(new) == Status(**{**status, "at_ms": new})
+    within = {**message, "context_id": "c", "task_id": "t"}
+    assert Message(**message).within("c", "t") == Message(**within)
+    update = _filled(StatusUpdate)
+    stamped = {**update, "status": Status(**{**status, "at_ms": new})}
+    assert StatusUpdate(**{**update, "status": Status(**status)}).at(new) == StatusUpdate(**stamped)
+
+
+def test_folding_a_status_carries_every_other_member_along() -> None:
+    task = {**_filled(Task), "status": Status(State.WORKING, 0), "metadata": {"a": 1}}
+    status = Status(State.COMPLETED, 1)
+    assert fold(Task(**task), StatusUpdate("t", "c", status)) == Task(**{**task, "status": status})
