@@ -53,8 +53,9 @@ def measure(subject: Subject, plan: dict[str, Any]) -> Sample:
     return sample
 
 
-def turns(subject: Subject, *, seconds: float, connections: int = 16, warm_s: float = 1.0, **more: Any) -> Sample:
+def turns(subject: Subject, *, seconds: float, connections: int = 16, **more: Any) -> Sample:
     """Blocking turns, or other calls in a closed loop; the costs of one of them."""
+    warm_s = min(1.0, seconds / 2)
     plan = {"kind": "turns", "talk": subject.talk, "seconds": seconds, "connections": connections, "warm_s": warm_s}
     sample = measure(subject, {**plan, **more})
     count = max(1, sample["count"])

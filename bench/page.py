@@ -25,11 +25,13 @@ def write(results: Results, titles: Mapping[str, str]) -> None:
 
 def render(results: Results, titles: Mapping[str, str]) -> str:
     about = results.about
-    versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
+    versions = [f"{name} {version}" for name, version in {**about["versions"], "Valkey": about["valkey"]}.items()]
+    peers = [f"{name} {version}" for name, version in about["peers"].items()]
     parts = [
         f"Measured {about['date'][:10]} on {about['cores']} cores ({about['processor']}, {about['system']}), Python "
         f"{about['python']}, in {about['took_s'] // 60} min; load average {about['load_before']} before and "
-        f"{about['load_after']} after, of which this run itself is about 2. {versions}.",
+        f"{about['load_after']} after, of which this run itself is about 2: others worked on the machine where it was "
+        f"more. {', '.join(versions)}; peers: {', '.join(peers)}.",
         "![CPU of a turn and of an event](performance.svg)",
     ]
     for scenario, title in titles.items():

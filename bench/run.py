@@ -20,6 +20,11 @@ class Run:
     subjects: frozenset[str] = field(default_factory=frozenset)
     """Only these; empty means all."""
 
+    @property
+    def few(self) -> int:
+        """Rounds of what is not compared with peers, or takes long."""
+        return max(1, self.rounds // 2)
+
     def say(self, text: str) -> None:
         print(f"  {text}", file=sys.stderr, flush=True)
 

@@ -20,8 +20,8 @@ def repeats(run: Run, results: Results) -> None:
     rounds: dict[str, list[Numbers]] = {}
     with nonstick() as subject:
         caller = Caller(subject)
-        for number in range(run.rounds):
-            run.say(f"round {number + 1} of {run.rounds}")
+        for number in range(run.few):
+            run.say(f"round {number + 1} of {run.few}")
             ended = _ended(caller, "hello")
             running = caller.begin("hold 300")
             for name, known, status in (("replay", ended, 200), ("409 storm", running, 409)):
@@ -44,8 +44,8 @@ def log(run: Run, results: Results) -> None:
         for name, number in (("on its own worker", 0), ("on another worker", 1)):
             run.say(name)
             one = Subject(name, [subject.ports[number]], subject.servers, subject.stores)
-            rounds = [_per_event(measure.turns(one, seconds=run.seconds / 2, connections=4, **plan)) for _ in range(2)]
-            results.add("log", name, rounds)
+            samples = [measure.turns(one, seconds=run.seconds / 2, connections=4, **plan) for _ in range(run.few)]
+            results.add("log", name, [_per_event(sample) for sample in samples])
 
 
 def _per_event(numbers: Numbers) -> Numbers:

@@ -24,12 +24,12 @@ SLOW = "a2a-sdk 1.x cluster PostgreSQL"
 
 
 def streams(run: Run, results: Results) -> None:
-    """50 chunks as fast as the agent can, on 1, 50 and 200 streams; CPU is per event."""
+    """50 chunks as fast as the agent can, on several streams at once; CPU is per event."""
     _interleaved(run, results, "streams", FAST, (1, 50) if run.quick else (1, 50, 200))
 
 
 def paced(run: Run, results: Results) -> None:
-    """A chunk every 20 ms on each of 200 streams: how late an event is."""
+    """A chunk every 20 ms on each stream: how late an event is for its reader."""
     _interleaved(run, results, "paced", PACED, (50,) if run.quick else (50, 200))
 
 
@@ -55,7 +55,7 @@ def _interleaved(
     rounds: dict[str, list[Numbers]] = {}
     with ExitStack() as stack:
         subjects = run.start_all(starts, stack, results)
-        for number in range(max(1, run.rounds // 2)):
+        for number in range(run.few):
             for count in counts:
                 for subject in subjects:
                     if subject.name == SLOW and (count > 50 or (follow and count > 10)):

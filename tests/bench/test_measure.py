@@ -81,7 +81,7 @@ def serving(answer: Answer) -> Iterator[Subject]:
 
 
 def turns(subject: Subject) -> dict[str, Any]:
-    return measure.turns(subject, seconds=0.3, connections=2, warm_s=0.1)
+    return measure.turns(subject, seconds=0.3, connections=2)
 
 
 def test_right_answers_are_counted() -> None:
@@ -173,7 +173,7 @@ def _runs(pid: int) -> bool:
 
 @pytest.fixture
 def found() -> Results:
-    made = Results(about={**results.about(), "took_s": 61, "load_after": 1.0})
+    made = Results(about={**results.about(), "took_s": 61, "peers": {}, "load_after": 1.0})
     made.add("turns", "nonstick", [{"server_us": 100.0, "store_us": 40.0}, {"server_us": 300.0, "store_us": 50.0}])
     made.add("turns", "a <peer> & co", [{"server_us": 1234.5, "store_us": None}])
     return made
