@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import os
 import sys
 from contextlib import nullcontext
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Literal, TextIO
 
 from server.observe import turnlog
@@ -28,7 +28,7 @@ class JsonLines(logging.Formatter):
         line: dict[str, object] = {
             "time": _time(record),
             "level": record.levelname.lower(),
-            "pid": os.getpid(),
+            "pid": record.process,
             "logger": record.name,
         }
         if message.startswith(_EVENT_PREFIX):
@@ -57,7 +57,7 @@ class ConsoleLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         facts = "".join(f" {name}={value}" for name, value in _extra(record).items())
-        line = f"{_time(record)} {record.levelname:<7} [{os.getpid()}] {record.getMessage()}{facts}"
+        line = f"{_time(record)} {record.levelname:<7} [{record.process}] {record.getMessage()}{facts}"
         if (turn := turnlog.current.get()) is not None:
             line += "" if turn.task in line else f" task={turn.task}"
             line += f" trace={turn.trace}" if turn.trace else ""
@@ -105,6 +105,8 @@ def configure(style: Literal["console", "json"], level: str) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
+    # Nobody reads these of a record, and each line would pay for them.
+    logging.logThreads = logging.logMultiprocessing = False
     # Each of their requests would be a line at info.
     for chatty in ("httpx", "httpcore", "uvicorn.access"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
@@ -112,11 +114,20 @@ def configure(style: Literal["console", "json"], level: str) -> None:
 
 _OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
 
+_PLAIN = len(vars(logging.makeLogRecord({})))
+
 
 def _extra(record: logging.LogRecord) -> dict[str, object]:
     """The facts given to a line beside its text."""
+    if len(vars(record)) == _PLAIN:
+        return {}
     return {name: value for name, value in vars(record).items() if name not in _OWN}
 
 
 def _time(record: logging.LogRecord) -> str:
-    return datetime.fromtimestamp(record.created, UTC).strftime("%Y-%m-%dT%H:%M:%S.") + f"{int(record.msecs):03d}Z"
+    return f"{_to_the_second(int(record.created))}.{int(record.msecs):03d}Z"
+
+
+@lru_cache(maxsize=4)
+def _to_the_second(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
