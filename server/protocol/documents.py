@@ -184,7 +184,7 @@ def _part(raw: JsonObject) -> Part:
 def _message_doc(message: Message) -> JsonObject:
     doc: JsonObject = {
         "id": message.message_id,
-        "role": message.role,
+        "role": message.role.value,
         "parts": [_part_doc(part) for part in message.parts],
     }
     if message.context_id is not None:

@@ -27,6 +27,7 @@ class BoundedHttp(HttpToolsProtocol):
         self._head_bytes = 0
         # Received since the parser last made something of it: a header that never ends shows in nothing else.
         self._silent_bytes = 0
+        self._in_head = True
         self._patience: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -42,6 +43,9 @@ class BoundedHttp(HttpToolsProtocol):
             return
         self._silent_bytes += len(data)
         super().data_received(data)
+        if self._in_head and self._patience is None:
+            # Only for a head that comes in pieces; nearly all come whole.
+            self._be_patient()
         if self._silent_bytes > self.max_head_bytes and not self.transport.is_closing():
             self._head_bytes = self._silent_bytes
             self.send_400_response("")
@@ -59,8 +63,7 @@ class BoundedHttp(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         self._head_bytes = 0
-        if self._patience is None:
-            self._be_patient()
+        self._in_head = True
         super().on_message_begin()
 
     def on_url(self, url: bytes) -> None:
@@ -68,11 +71,12 @@ class BoundedHttp(HttpToolsProtocol):
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._count(len(name) + len(value) + len(b": \r\n"))
+        self._count(len(name) + len(value) + 4)  # and ": ", and the line's end
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         self._silent_bytes = 0
+        self._in_head = False
         self._stop_waiting()
         super().on_headers_complete()
         if self.cycle is not None:
