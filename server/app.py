@@ -114,8 +114,8 @@ def create_app(settings: Settings, agent: Agent | None = None) -> FastAPI:
         app.state.node = node
         app.state.drain = _drain(node)
         await wait_ready(node.store.client, STORE_WAIT_SECONDS)
-        for finding in await require_fit(node.store.client):
-            log.warning("a2a_server.store.%s %s", finding.code, finding)
+        for finding in await require_fit(node.store):
+            log.warning("a2a_server.store.%s %s", finding.about, finding)
         await verifier.start()
         node.store.signals.start()
         await answering.start()

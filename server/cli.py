@@ -52,8 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         case "reload":
             from server.commands.reload import reload
 
-            namespace, timeout = arguments.pop("namespace"), arguments.pop("timeout")
-            return reload(Flags(**arguments), os.environ, namespace, timeout)
+            return reload(arguments, os.environ)
         case _:
             from server.commands.run import run
 

@@ -6,11 +6,8 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from typing import Any
 
-from stores import scripts
 from stores.client import Client
-from stores.errors import StoreError
 from stores.keys import ContextRef, Keys, tag_of_task
 
 STEP = 1000
@@ -139,44 +136,3 @@ class Surveyor:
             if found.walked >= most:
                 found.complete = False
                 return
-
-
-@dataclass(frozen=True, slots=True)
-class EngineFacts:
-    """What the engine says of itself; `refused` are the questions this user may not ask."""
-
-    info: dict[str, Any]
-    settings: dict[str, str]
-    scripts_missing: int
-    latencies_ms: tuple[float, ...]
-    refused: tuple[str, ...]
-
-
-async def engine_facts(client: Client, clock: Any, pings: int = 20) -> EngineFacts:
-    """Asks the engine; what an ACL or a managed service refuses is left out."""
-    refused = []
-    info: dict[str, Any] = {}
-    for section in ("server", "memory", "persistence", "replication", "clients", "stats"):
-        try:
-            info.update(await client.call("INFO", section))
-        except StoreError:
-            refused.append(f"INFO {section}")
-    settings: dict[str, str] = {}
-    for name in ("maxmemory-policy", "appendonly", "appendfsync", "save"):
-        try:
-            settings.update(await client.call("CONFIG", "GET", name))
-        except StoreError:
-            refused.append("CONFIG GET")
-            break
-    shas = [scripts.load(name).sha for name in scripts.shared_names()]
-    try:
-        missing = sum(1 for there in await client.call("SCRIPT", "EXISTS", *shas) if not there)
-    except StoreError:
-        missing = -1
-        refused.append("SCRIPT EXISTS")
-    latencies = []
-    for _ in range(pings):
-        began = clock()
-        await client.call("PING")
-        latencies.append((clock() - began) * 1000)
-    return EngineFacts(info, settings, missing, tuple(latencies), tuple(refused))

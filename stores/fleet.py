@@ -17,6 +17,11 @@ _SETTLE = scripts.load("settle_hint")
 _SETTLE_DELIVERY = scripts.load("settle_delivery")
 _DROP = scripts.load("drop_ready")
 _RELOAD = scripts.load("ask_reload")
+_TAKE = scripts.load("take_namespace")
+
+# The form of what is stored. A release that adds fields or members leaves it; one whose records older releases would
+# misread raises it, and those then refuse to start in its namespaces.
+SCHEMA = 1
 
 
 class FleetStore:
@@ -110,6 +115,16 @@ class FleetStore:
             return {}
         infos = await self._client.batch([["HGET", self._keys.beat(worker), "info"] for worker in known])
         return {worker: info or "" for worker, info in zip(known, infos, strict=True)}
+
+    async def schema(self) -> int:
+        """The form of the records in this namespace; 0 where nothing says."""
+        return int(await self._client.call("GET", self._keys.schema) or 0)
+
+    async def take_namespace(self, version: int = SCHEMA) -> int:
+        """Makes the records' form that of this release; where a newer one was here, its form, and nothing is done."""
+        args: dict[str, Argument] = {"version": version, "context_ms": self._limits.context_ms}
+        reply = await self._client.run(_TAKE, (self._keys.schema,), args)
+        return int(reply[1]) if word_of(reply) == "newer" else version
 
     async def ask_reload(self, asked: str) -> None:
         """Asks every worker to load its assistant again; `asked` is a name for this wish, new each time."""

@@ -19,6 +19,7 @@ All keys begin with the namespace. `{...}` is the hash tag: what shares it share
 | `ns:{fleet}:undelivered` | set | tasks with news for callbacks that nobody serves | context |
 | `ns:{fleet}:letters` | zset | dead letters by time, `<caller>:<task>:<config>:<event>` | context |
 | `ns:{fleet}:generation` | string | which load of the assistant all are asked to serve | context |
+| `ns:{fleet}:schema` | string | the form of the records in this namespace, a number | context |
 | `ns:{fleet}:ready` | set | contexts whose queue waits for a worker | context |
 | `ns:{fleet}:reaped:<worker>` | string | tombstone of a worker presumed dead | context |
 | `ns:{i<caller>}:tasks` | zset | listing index of the caller's tasks | context |
@@ -158,6 +159,7 @@ class Keys:
         self.undelivered = f"{self.fleet}undelivered"
         self.letters = f"{self.fleet}letters"
         self.generation = f"{self.fleet}generation"
+        self.schema = f"{self.fleet}schema"
         self.task_channel = f"{namespace}:t:"
         self.worker_channel = f"{namespace}:w:"
 

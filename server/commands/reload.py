@@ -9,16 +9,13 @@ import time
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from urllib.parse import quote
+from typing import Any
 
+from server.commands.admin.opening import opened, plan_of, store_url
 from server.commands.show import complain
-from server.config import ConfigRefused, Flags, Plan, make_plan
+from server.config import ConfigRefused, Plan
 from server.config.problems import problem
-from server.config.settings import Settings
-from stores import Store, open_store
-from stores.client import Client
-from stores.embedded import EmbeddedEngineError, socket_address
+from stores import Store
 from stores.errors import StoreError
 from stores.namespaces import namespaces
 
@@ -35,95 +32,31 @@ class Follower:
     error: str
 
 
-def reload(flags: Flags, environ: Mapping[str, str], namespace: str | None, timeout: float) -> int:
+def reload(arguments: Mapping[str, Any], environ: Mapping[str, str]) -> int:
     """0 when every worker has loaded the files, 1 when one could not, 2 when there is nobody to ask."""
+    where = "the store"
     try:
-        plan = make_plan(flags, environ, serves=False)
-        url = _store_url(plan)
-        wanted = namespace or plan.settings.namespace or _namespace_of(plan.settings)
-        return asyncio.run(_reload(url, wanted, plan, timeout))
+        plan = plan_of(arguments, environ)
+        where = plan.store
+        with store_url(plan, start=False) as url:
+            return asyncio.run(_reload(url, plan, arguments["namespace"], arguments["timeout"]))
     except ConfigRefused as refused:
         return complain(refused)
     except StoreError as error:
-        found = problem("store_unreachable", plan.store, f"{error}.", "See that it runs, and that this is its address.")
+        found = problem("store_unreachable", where, f"{error}.", "See that it runs, and that this is its address.")
         return complain(ConfigRefused([found]))
 
 
-def _store_url(plan: Plan) -> str:
-    """Where the store is, found as `run` finds it."""
-    if plan.data_dir is None:
-        return plan.settings.store_url
-    try:
-        address = socket_address(plan.data_dir.absolute())
-    except EmbeddedEngineError as error:
-        raise ConfigRefused([problem("store_unreachable", "--data-dir", f"{error}.", "See above.")]) from None
-    if not Path(address).exists():
-        raise ConfigRefused(
-            [
-                problem(
-                    "store_unreachable",
-                    "--data-dir",
-                    f"No server runs with its data in {plan.data_dir}.",
-                    "Start where `nonstick run` was started, or give its --data-dir; or name the Redis with --redis.",
-                )
-            ]
-        )
-    return f"unix://{quote(address)}"
-
-
-def _namespace_of(settings: Settings) -> str | None:
-    """The namespace that `run` with the same flags takes; None when the flags don't say what runs."""
-    if settings.agent is None and settings.assistant is None:
-        return None
-    from server.agents.load import AgentNotFound
-    from server.app import load, namespace
-
-    try:
-        return namespace(settings, load(settings))
-    except AgentNotFound as error:
-        raise ConfigRefused([problem("agent_not_loaded", "--agent", f"{error}.", "Correct it.")]) from None
-
-
-async def _reload(url: str, wanted: str | None, plan: Plan, timeout: float) -> int:
-    from server.app import limits
-
-    alive = await _alive(url)
-    store = open_store(url, _one(alive, wanted, plan), limits(plan.settings))
-    try:
-        return await _ask(store, timeout)
-    finally:
-        await store.close()
-
-
-async def _alive(url: str) -> tuple[str, ...]:
-    """The fleets on a store that have a worker."""
-    client = Client(url)
-    try:
-        known = await namespaces(client)
-    finally:
-        await client.close()
-    alive: list[str] = []
-    for name in known:
-        store = open_store(url, name)
-        try:
-            if await _followers(store):
-                alive.append(name)
-        finally:
-            await store.close()
-    return tuple(alive)
-
-
-def _one(alive: tuple[str, ...], wanted: str | None, plan: Plan) -> str:
-    if wanted in alive:
-        return str(wanted)
-    if wanted is None and len(alive) == 1:
-        return alive[0]
-    if not alive:
-        message, hint = f"No worker is alive on {plan.store}.", "Start one: it loads the files as they are."
-    else:
-        message = f"No fleet called {wanted} is on {plan.store}." if wanted else f"Which fleet on {plan.store}?"
-        hint = f"Name one with --namespace. There are: {', '.join(alive)}."
-    raise ConfigRefused([problem("no_fleet", "--namespace", message, hint)])
+async def _reload(url: str, plan: Plan, wanted: str | None, timeout: float) -> int:
+    async with opened(url, plan, wanted) as fleet:
+        if not await _followers(fleet.store):
+            message = f"No worker of {fleet.namespace} is alive on {fleet.where}."
+            others = [name for name in await namespaces(fleet.store.client) if name != fleet.namespace]
+            hint = "Start one: it loads the files as they are."
+            if others:
+                hint = f"Name the fleet with --namespace. There are: {', '.join(others)}."
+            raise ConfigRefused([problem("no_fleet", "--namespace", message, hint)])
+        return await _ask(fleet.store, timeout)
 
 
 async def _ask(store: Store, timeout: float) -> int:

@@ -73,8 +73,8 @@ def _credentials(settings: Settings) -> str:
             return ""
 
 
-def page(plan: Plan, agent: AgentFacts) -> str:
-    """Everything `run` would do; a star marks what is not the default."""
+def page(plan: Plan, agent: AgentFacts, of_store: tuple[str, ...] = ()) -> str:
+    """Everything `run` would do; a star marks what is not the default. `of_store` is what to look at in the store."""
     defaults = {**Settings().model_dump(), "namespace": agent.namespace}
     lines = ["This would run:", "", *_rows(plan, agent), "", "with these settings (* is not the default):", ""]
     for name, value in plan.settings.model_dump(exclude={"redis_url", "agent", "assistant"}).items():
@@ -82,7 +82,7 @@ def page(plan: Plan, agent: AgentFacts) -> str:
         lines.append(f"  {'*' if value != defaults[name] else ' '} {name:<34} {shown}")
     notes = [f"  note: {note}" for note in plan.notes()]
     lines += ["", *notes] if notes else []
-    for warning in agent.warnings:
+    for warning in (*(f"the store's {found}" for found in of_store), *agent.warnings):
         lines += ["", f"warning: {warning}"]
     if agent.summary:
         found = f", {len(agent.warnings)} to look at" if agent.warnings else ""

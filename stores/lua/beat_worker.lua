@@ -11,6 +11,7 @@ if redis.call('EXISTS', tombstone) == 1 then return {'reaped'} end
 redis.call('PEXPIRE', turns, context_ms)
 redis.call('PEXPIRE', deliveries, context_ms)
 redis.call('PEXPIRE', generation, context_ms)
+redis.call('PEXPIRE', prefix .. 'schema', context_ms)
 redis.call('HINCRBY', beat, 'count', 1)
 redis.call('HSET', beat, 'info', info, 'seen', now)
 redis.call('PEXPIRE', beat, beat_ms)

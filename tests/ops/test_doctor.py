@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from server.commands.admin.doctor import Finding, judge_engine, judge_keys, judge_live, judge_workers
+from server.commands.admin.doctor import judge_keys, judge_live, judge_workers
 from stores import Store, open_store
 from stores.admin import WorkerSight
-from stores.census import Census, EngineFacts
+from stores.census import Census
+from stores.fitness import EngineFacts, judge_engine
 from stores.keys import DeliveryRef
 from stores.records import Limits
 from tests.contract.builders import CALLER, WORKER, running
@@ -75,7 +76,9 @@ def test_an_engine_that_is_too_old_is_bad() -> None:
         for it in judge_engine(EngineFacts({**info, "redis_version": "6.0.16"}, {}, 0, (0.1,), ()))
         if it.about == "engine"
     ]
-    assert finding == Finding("engine", "bad", "Redis 6.0.16", "Upgrade to Redis 6.2 or later, or to Valkey.")
+    assert (finding.level, finding.refuses) == ("bad", True)
+    assert "6.0.16" in finding.found
+    assert "6.2 or later" in finding.todo
 
 
 def test_the_fleet_is_judged_by_its_beats_its_cap_and_its_keys() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import uuid
 from pathlib import Path
 
@@ -12,10 +14,12 @@ import pytest
 from server.cli import main
 from stores import open_store
 from stores.embedded import EmbeddedEngine
+from stores.fleet import SCHEMA
 from tests.ops.conftest import Nonstick
 from tests.support.agents import Ledger
 from tests.support.client import Speaker
-from tests.support.engines import Engine
+from tests.support.engines import Engine, engine
+from tests.support.fleet import ROOT
 from tests.support.fleet import fleet as running_fleet
 from tests.support.wait import wait_until
 
@@ -79,3 +83,35 @@ def test_a_folder_without_data_is_not_made(tmp_path: Path, capsys: pytest.Captur
     assert main(["ps", "--embedded", "--data-dir", str(tmp_path / "none")]) == 2
     assert "store_unreachable" in capsys.readouterr().err
     assert not (tmp_path / "none").exists()
+
+
+async def test_check_says_what_is_wrong_with_the_store_before_anybody_starts() -> None:
+    with engine("valkey", port=0, args=("--appendonly", "no", "--maxclients", "100")) as server:
+        url = f"redis://127.0.0.1:{server.port}/0"
+        words = ("check", "--agent", "examples.echo:Echo", "--redis", url)
+        warned = await asyncio.to_thread(_nonstick, *words)
+        assert warned.returncode == 0, warned.stderr
+        assert "the store's persistence: none" in warned.stdout
+        assert "the store's connections: " in warned.stdout
+
+        store = open_store(url, "echo")
+        await store.client.call("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+        await store.client.call("CONFIG", "SET", "maxmemory", "100mb")
+        await store.fleet.take_namespace(SCHEMA + 1)
+        refused = await asyncio.to_thread(_nonstick, *words)
+        assert refused.returncode == 2
+        assert "There are 2 problems" in refused.stderr
+        assert "validation.a2a_server.store_unfit" in refused.stderr
+        assert "noeviction" in refused.stderr
+        assert "newer release" in refused.stderr
+        # An older release's commands keep their hands off, too.
+        ps = await asyncio.to_thread(_nonstick, "ps", "--namespace", "echo", "--redis", url)
+        assert (ps.returncode, "Use that release's own commands" in ps.stderr) == (2, True)
+        await store.close()
+    away = await asyncio.to_thread(_nonstick, *words)
+    assert (away.returncode, "can't be asked from here" in away.stdout) == (0, True)
+
+
+def _nonstick(*words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", "import sys; from server.cli import main; sys.exit(main())", *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=ROOT)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from server.commands.admin.opening import Opened
-from server.commands.admin.tables import Shown, size, table
+from server.commands.admin.tables import Shown, table
 from stores.census import OF_CONTEXT, OF_TASK, SAMPLES, Census
+from stores.units import size
 
 GB = 1_000_000_000
 

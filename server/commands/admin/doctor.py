@@ -2,39 +2,19 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
-from statistics import median
-from typing import Any, Literal
+from dataclasses import asdict
 
 from server.commands.admin.look import is_alive, place_of
 from server.commands.admin.opening import Opened
-from server.commands.admin.tables import Shown, short, size, span, table
-from stores import scripts
+from server.commands.admin.tables import Shown, short, table
 from stores.admin import ContextSight, WorkerSight
-from stores.census import Census, EngineFacts, engine_facts
-
-OLDEST = (6, 2)
-SLOW_MS, TOO_SLOW_MS = 5.0, 50.0
-FULL, NEARLY_FULL = 0.9, 0.75
-UNKNOWN = "not known: this user may not ask"
-
-Level = Literal["ok", "note", "warn", "bad"]
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that was looked at; `todo` is '' where nothing is to be done."""
-
-    about: str
-    level: Level
-    found: str
-    todo: str = ""
+from stores.census import Census
+from stores.fitness import FULL, Finding, engine_facts, judge_engine
 
 
 async def doctor(fleet: Opened, *, most: int, repair: bool) -> Shown:
-    findings = list(judge_engine(await engine_facts(fleet.store.client, time.perf_counter)))
+    findings = list(judge_engine(await engine_facts(fleet.store.client)))
     census = await fleet.surveyor.census(most)
     findings += judge_keys(census)
     now = await fleet.admin.now_ms()
@@ -63,94 +43,6 @@ async def doctor(fleet: Opened, *, most: int, repair: bool) -> Shown:
     if warn and not bad:
         text.append(f"\n{warn} to look at, nothing broken.")
     return Shown(data, "\n".join(text), 1 if bad else 0)
-
-
-# --- the engine ----------------------------------------------------------------------------------------------
-
-
-def judge_engine(engine: EngineFacts) -> Iterator[Finding]:
-    info = engine.info
-    yield _version(info)
-    if info.get("role", "master") != "master":
-        yield Finding("role", "bad", f"this is a {info['role']}", "Point redis_url at the primary, or at Sentinel.")
-    yield _persistence(engine)
-    policy = engine.settings.get("maxmemory-policy") or info.get("maxmemory_policy", UNKNOWN)
-    if policy in ("noeviction", UNKNOWN):
-        yield Finding("eviction", "ok" if policy == "noeviction" else "note", policy)
-    else:
-        todo = "Set maxmemory-policy noeviction: an evicted key is a broken promise, a full store a clear refusal."
-        yield Finding("eviction", "bad", str(policy), todo)
-    if int(info.get("evicted_keys", 0)):
-        todo = "Set noeviction and more memory; what was evicted is lost."
-        yield Finding("evicted", "bad", f"{info['evicted_keys']} keys since the start", todo)
-    yield _memory(info)
-    yield _latency(engine.latencies_ms)
-    count = len(scripts.shared_names())
-    known = count - max(engine.scripts_missing, 0)
-    note = "; the others are sent when first used" if engine.scripts_missing else ""
-    yield Finding("scripts", "ok", f"{known} of {count} that all workers share are loaded{note}")
-    if engine.refused:
-        yield Finding("permissions", "note", f"this user may not ask: {', '.join(engine.refused)}")
-
-
-def _version(info: dict[str, Any]) -> Finding:
-    if "valkey_version" in info:
-        return Finding("engine", "ok", f"Valkey {info['valkey_version']}, up for {_uptime(info)}")
-    if "redis_version" not in info:
-        return Finding("engine", "note", UNKNOWN)
-    version = str(info["redis_version"])
-    parts = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
-    if len(parts) == 2 and parts < OLDEST:
-        return Finding("engine", "bad", f"Redis {version}", "Upgrade to Redis 6.2 or later, or to Valkey.")
-    return Finding("engine", "ok", f"Redis {version}, up for {_uptime(info)}")
-
-
-def _uptime(info: dict[str, Any]) -> str:
-    return span(float(info.get("uptime_in_seconds", 0)) * 1000)
-
-
-def _persistence(engine: EngineFacts) -> Finding:
-    info = engine.info
-    if info.get("aof_last_write_status", "ok") != "ok" or info.get("rdb_last_bgsave_status", "ok") != "ok":
-        return Finding("persistence", "bad", "the last write to disk failed", "See the engine's log; is its disk full?")
-    if "aof_enabled" not in info:
-        return Finding("persistence", "note", UNKNOWN)
-    if int(info["aof_enabled"]):
-        how = engine.settings.get("appendfsync", "")
-        if how == "no":
-            todo = "Set appendfsync everysec, so that a lost machine loses at most a second."
-            return Finding("persistence", "note", "append-only, written when the system likes", todo)
-        return Finding("persistence", "ok", f"append-only{f', fsync {how}' if how else ''}")
-    todo = "Set appendonly yes, so that a restart loses at most a second."
-    if engine.settings.get("save"):
-        return Finding("persistence", "warn", "snapshots only: a crash loses what came after the last one", todo)
-    if "save" not in engine.settings:
-        return Finding("persistence", "warn", "no append-only file", todo)
-    return Finding("persistence", "bad", "none: a restart loses every task and conversation", todo)
-
-
-def _memory(info: dict[str, Any]) -> Finding:
-    if "used_memory" not in info:
-        return Finding("memory", "note", UNKNOWN)
-    used, most = int(info["used_memory"]), int(info.get("maxmemory", 0))
-    if not most:
-        todo = "Set maxmemory below what the machine has, so that a full store answers 503 and is not killed."
-        return Finding("memory", "note", f"{size(used)} used, no maxmemory", todo)
-    share = used / most
-    found = f"{size(used)} of {size(most)} ({share:.0%})"
-    if share >= NEARLY_FULL:
-        todo = "Give it more memory, or keep less: see `nonstick capacity` and docs/runbooks/redis-full.md."
-        return Finding("memory", "bad" if share >= FULL else "warn", found, todo)
-    return Finding("memory", "ok", found)
-
-
-def _latency(latencies: Sequence[float]) -> Finding:
-    middle, worst = median(latencies), max(latencies)
-    found = f"{middle:.2f} ms a round trip (the worst of {len(latencies)}: {worst:.2f} ms)"
-    if middle < SLOW_MS:
-        return Finding("latency", "ok", found)
-    todo = "A turn is two round trips: bring workers and store nearer, or see what keeps the engine busy (SLOWLOG GET)."
-    return Finding("latency", "bad" if middle >= TOO_SLOW_MS else "warn", found, todo)
 
 
 # --- the fleet -----------------------------------------------------------------------------------------------

@@ -9,11 +9,12 @@ from server.auth.caller import ANONYMOUS
 from server.commands.admin.finding import NotThere, caller_of_task, context_of
 from server.commands.admin.flags import KEYS_WALKED
 from server.commands.admin.opening import Opened
-from server.commands.admin.tables import Shown, facts, short, since, size, span, stamp, table
+from server.commands.admin.tables import Shown, facts, short, since, stamp, table
 from server.turns.record import task_of
 from stores.admin import ContextSight, TurnSight, WorkerSight
 from stores.keys import ContextRef
 from stores.records import DeadLetter, TaskView
+from stores.units import size, span
 
 # A worker that has not beaten for so long is dead or cut off; the others notice sooner.
 QUIET_MS = 10_000

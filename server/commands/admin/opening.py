@@ -21,6 +21,7 @@ from stores.census import Surveyor
 from stores.client import Client
 from stores.embedded import EmbeddedEngine, EmbeddedEngineError, socket_address
 from stores.namespaces import namespaces
+from stores.preflight import judge_schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +45,8 @@ def plan_of(arguments: Mapping[str, Any], environ: Mapping[str, str]) -> Plan:
 
 
 @contextmanager
-def store_url(plan: Plan) -> Iterator[str]:
-    """Where the store is. An embedded one that nobody runs is started for as long as it is looked at."""
+def store_url(plan: Plan, *, start: bool = True) -> Iterator[str]:
+    """Where the store is. An embedded one that nobody runs is started for as long as it is looked at, if wished."""
     if plan.data_dir is None:
         yield plan.settings.store_url
         return
@@ -55,6 +56,11 @@ def store_url(plan: Plan) -> Iterator[str]:
         if _answers(address):
             yield f"unix://{quote(address)}"
             return
+        if not start:
+            raise _unreachable(
+                f"No server runs with its data in {plan.data_dir}.",
+                "Start where `nonstick run` was started, or give its --data-dir; or name the Redis with --redis.",
+            )
         if not folder.is_dir():
             raise _unreachable(
                 f"There is no data in {plan.data_dir}, and no other store is named.",
@@ -79,6 +85,9 @@ async def opened(url: str, plan: Plan, wanted: str | None) -> AsyncIterator[Open
     kept = limits(plan.settings)
     store = open_store(url, name, replace(kept, push_configs=max(kept.push_configs, 1)))
     try:
+        if newer := judge_schema(await store.fleet.schema()):
+            found, todo = newer[0].found, "Use that release's own commands."
+            raise ConfigRefused([problem("store_unfit", plan.store, f"{name}: {found}.", todo)])
         admin = AdminStore(store.client, store.keys, store.limits)
         yield Opened(store, admin, Surveyor(store.client, store.keys), plan.settings, plan.store)
     finally:

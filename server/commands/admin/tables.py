@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from stores.units import span
+
 
 @dataclass(frozen=True, slots=True)
 class Shown:
@@ -42,24 +44,6 @@ def facts(pairs: Sequence[tuple[str, object]]) -> str:
 def since(ms: int, now_ms: int) -> str:
     """How long ago, as people say it."""
     return span(max(0, now_ms - ms)) if ms > 0 else "-"
-
-
-def span(ms: float) -> str:
-    seconds = ms / 1000
-    if seconds < 10:
-        return f"{seconds:.1f}s"
-    for size, name in ((86400, "d"), (3600, "h"), (60, "m")):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.0f}{name}"
-    return f"{seconds:.0f}s"
-
-
-def size(count: float) -> str:
-    for name in ("B", "KB", "MB"):
-        if abs(count) < 1000:
-            return f"{count:.0f} {name}" if name == "B" else f"{count:.1f} {name}"
-        count /= 1000
-    return f"{count:.1f} GB"
 
 
 def stamp(ms: int) -> str:
