@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -31,8 +32,10 @@ class _Link:
 class FaultProxy:
     """Runs in a thread of its own, so that a test that blocks does not look like a network that does."""
 
-    def __init__(self, target: int) -> None:
+    def __init__(self, target: int, tls: ssl.SSLContext | None = None) -> None:
+        """`tls`: clients speak it to the proxy, which speaks plainly to the engine."""
         self._target = target
+        self._tls = tls
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="fault proxy", daemon=True)
         self._links: set[_Link] = set()
@@ -102,7 +105,7 @@ class FaultProxy:
         assert done.wait(10), "the proxy hangs"
 
     async def _listen(self) -> int:
-        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0, ssl=self._tls)
         port: int = self._server.sockets[0].getsockname()[1]
         return port
 
@@ -172,9 +175,9 @@ class FaultProxy:
 
 
 @contextmanager
-def fault_proxy(target: int) -> Iterator[FaultProxy]:
+def fault_proxy(target: int, tls: ssl.SSLContext | None = None) -> Iterator[FaultProxy]:
     """A running proxy to this loopback port."""
-    proxy = FaultProxy(target)
+    proxy = FaultProxy(target, tls)
     proxy.start()
     try:
         yield proxy
