@@ -39,7 +39,7 @@ def follow(run: Run, results: Results) -> None:
         "nonstick": lambda: nonstick(replicas=2),
         SLOW: lambda: sdk_postgres(replicas=2),
     }
-    _interleaved(run, results, "follow", PACED, (10,) if run.quick else (10, 50, 200), starts, follow=True)
+    _interleaved(run, results, "follow", PACED, (10,) if run.quick else (1, 10, 50, 200), starts, follow=True)
 
 
 def _interleaved(
