@@ -38,6 +38,7 @@ class Frame:
     refill: bool = False  # the question after a domain-level rejection
     context: dict[str, Any] = field(default_factory=dict)
     saved: dict[str, Any] = field(default_factory=dict)  # slots before this run, to restore when it is cancelled
+    extra: Document = field(default_factory=dict)  # what a newer release wrote beside
 
     @property
     def is_user(self) -> bool:
@@ -79,6 +80,9 @@ class DialogueState:
     history: list[list[str]] = field(default_factory=list)
     turn: TurnFacts = field(default_factory=TurnFacts)
     written_by: str = ""
+    # Another version of the assistant, or of this software, may go on with the dialogue during a deploy:
+    foreign: dict[str, Any] = field(default_factory=dict)  # slots that this assistant's domain does not have
+    extra: Document = field(default_factory=dict)  # members that this release does not know
 
     def set(self, name: str, value: Any) -> None:
         self.slots.pop(name, None)
@@ -98,6 +102,8 @@ _FRAME_DEFAULTS: dict[str, Any] = {
     "saved": {},
 }
 _FRAME_FIELDS = tuple(_FRAME_DEFAULTS)
+_FRAME_MEMBERS = frozenset({"id", "flow", "step", "kind", *_FRAME_FIELDS})
+_MEMBERS = frozenset({"schema", "assistant", "began", "frames", "slots", "stack", "options", "said", "history", "turn"})
 _TURN_FIELDS = tuple(TurnFacts.__dataclass_fields__)
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 
@@ -124,9 +130,10 @@ class StateCodec:
         document: Document = {
             "schema": SCHEMA,
             "assistant": self.fingerprint,
+            **state.extra,
             "began": state.began,
             "frames": state.frames,
-            "slots": slots,
+            "slots": {**state.foreign, **slots} if state.foreign else slots,
             "stack": [_dump_frame(frame) for frame in state.stack],
             "options": state.options,
             "said": state.said,
@@ -141,15 +148,19 @@ class StateCodec:
         try:
             document = json.loads(text)
             document = _upcast(document)
-            slots = dict(self.domain.initial)
+            slots, foreign = dict(self.domain.initial), {}
             for name, value in document["slots"].items():
-                if name in self.domain.slots:
-                    slots.pop(name, None)
-                    if value is not None:
-                        slots[name] = value
+                if name not in self.domain.slots:
+                    foreign[name] = value
+                    continue
+                slots.pop(name, None)
+                if value is not None:
+                    slots[name] = value
             state = DialogueState(
                 slots=slots,
-                stack=[Frame(**frame) for frame in document["stack"]],
+                foreign=foreign,
+                extra={} if document.keys() <= _MEMBERS else _beside(document, _MEMBERS),
+                stack=[_load_frame(frame) for frame in document["stack"]],
                 frames=document["frames"],
                 began=document["began"],
                 options=document["options"],
@@ -158,7 +169,9 @@ class StateCodec:
                 written_by=document["assistant"],
             )
             if "turn" in document:
-                state.turn = TurnFacts(**document["turn"])
+                state.turn = TurnFacts(
+                    **{name: value for name, value in document["turn"].items() if name in _TURN_FIELDS}
+                )
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise UnreadableState(f"the stored dialogue can't be read: {error}") from error
         return state
@@ -194,8 +207,19 @@ def _upcast(stored: Any) -> Document:
     return document
 
 
+def _beside(document: Document, known: frozenset[str]) -> Document:
+    return {name: value for name, value in document.items() if name not in known}
+
+
+def _load_frame(document: Document) -> Frame:
+    if document.keys() <= _FRAME_MEMBERS:
+        return Frame(**document)
+    known = {name: value for name, value in document.items() if name in _FRAME_MEMBERS}
+    return Frame(**known, extra=_beside(document, _FRAME_MEMBERS))
+
+
 def _dump_frame(frame: Frame) -> Document:
-    document: Document = {"id": frame.id, "flow": frame.flow, "step": frame.step, "kind": frame.kind}
+    document: Document = {"id": frame.id, "flow": frame.flow, "step": frame.step, "kind": frame.kind, **frame.extra}
     for name in _FRAME_FIELDS:
         value = getattr(frame, name)
         if value != _FRAME_DEFAULTS[name]:

@@ -29,8 +29,8 @@ from server.protocol.model import (
 )
 from server.protocol.text import encode
 
-# Raised when a reader must know that a member changed its meaning; new members need no new version, because older
-# workers carry unknown ones along.
+# Raised when a reader must know that a member changed its meaning. A task's new members need no new version, because
+# older workers carry unknown ones along; those of messages, parts and artifacts in it do, since nobody carries those.
 SCHEMA = 1
 
 # Of an agent's making, so it has to be proven: what is not plain JSON raises TypeError or ValueError.

@@ -162,7 +162,7 @@ async def test_a_slot_that_was_cleared_does_not_come_back_with_its_initial_value
     assert assistant._codec.load(talk.state or "").slots == {"max_clarification_options": 3.0}
 
 
-async def test_slots_that_no_longer_exist_are_forgotten(tmp_path: Path) -> None:
+async def test_slots_of_another_version_are_not_shown_and_are_kept_for_it(tmp_path: Path) -> None:
     old = build(tmp_path / "a", domain=DOMAIN.replace("{city:", "{color: {type: text}, city:"), flows=FLOWS)
     new = build(tmp_path / "b", domain=DOMAIN, flows=FLOWS)
     talk = Talk(old)
@@ -170,6 +170,23 @@ async def test_slots_that_no_longer_exist_are_forgotten(tmp_path: Path) -> None:
     talk.assistant = new
 
     assert (await talk.say("Rome")).data["slots"] == {"size": 3.0}
+    assert json.loads(talk.state or "")["slots"]["color"] == "red"
+    assert old._codec.load(talk.state or "").slots["color"] == "red"
+
+
+async def test_what_a_newer_release_wrote_beside_survives_a_turn(at_bank: Talk) -> None:
+    await at_bank.says("send money to Bob")
+    document = json.loads(at_bank.state or "")
+    document["mood"] = {"deep": [1]}
+    document["stack"][0]["since"] = 7
+    assert at_bank.assistant.resolves(json.dumps(document))
+
+    talk = Talk(at_bank.assistant, json.dumps(document))
+    assert spoken(await talk.say("20")) == ["utter_ask_transfer_confirmed"]
+
+    after = json.loads(talk.state or "")
+    assert after["mood"] == {"deep": [1]}
+    assert after["stack"][0]["since"] == 7
 
 
 async def test_the_stored_history_is_bounded(at_bank: Talk) -> None:
