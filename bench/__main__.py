@@ -79,7 +79,7 @@ def main() -> int:
 
 def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(prog="python -m bench", description="Measures nonstick beside its peers.")
-    made.add_argument("--quick", action="store_true", help="about a minute: less of everything, and not all")
+    made.add_argument("--quick", action="store_true", help="a minute or two: less of everything, and not all")
     made.add_argument(
         "--only", metavar="SCENARIO", action="extend", nargs="+", choices=SCENARIOS, help=" ".join(SCENARIOS)
     )
