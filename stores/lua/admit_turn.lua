@@ -76,10 +76,14 @@ if index and caller_running ~= '0' then redis.call('ZADD', index .. ':busy', now
 if limited then redis.call('HSET', context, 'limited', '1') end
 
 -- The plain case, in as few commands as it can be: the message begins a new task at once. What start_turn does, when
--- nothing of it can be there yet, nobody can know of it, and it supersedes nothing.
-if not busy and named ~= '1' and push_name == '' and (super_doc == '' or open_list == ' ') then
+-- nothing of it can be there yet and nobody can know of it.
+if not busy and named ~= '1' and push_name == '' then
   local fence = text(tonumber(state[2] or '0') + 1)
   local first = fence .. '-1'
+  if super_doc ~= '' and open_list ~= ' ' then
+    -- @include index task unclaimed supersede
+    supersede(task, fence, super_state, super_doc)
+  end
   put_open(task, true)
   redis.call('HSET', context, 'id', context_id, 'caller', caller, 'fence', fence, 'run', task, 'run_fence', fence,
     'run_owner', worker, 'run_mid', mid, 'started', now, 'via', '', 'open', open_list)
@@ -98,7 +102,7 @@ if not busy and named ~= '1' and push_name == '' and (super_doc == '' or open_li
   return {'fresh', fence, state[3] or '', now}
 end
 
--- @include index message task view push claim ticket unclaimed start context
+-- @include index message task view push claim ticket unclaimed supersede start context
 redis.call('HSET', context, 'id', context_id, 'caller', caller)
 redis.call('HSET', message, 'task', task, 'digest', digest, 'token', token, 'status', 'queued', 'attempt', 1,
   'input', input, 'asked', now)

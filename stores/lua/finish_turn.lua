@@ -56,7 +56,7 @@ local answer = {'finished', now}
 local busy = false
 if redis.call('EXISTS', queue) == 1 then
   if take_next == '1' then
-    -- @include view claim ticket roster start
+    -- @include view claim ticket roster supersede start
     answer[3] = start_next(mark)
     busy = answer[3] ~= nil
   else

@@ -1,21 +1,5 @@
 -- A stored message becomes its context's running turn, under a fresh fence. Wants args: worker ref channel; optional
 -- keys: turns (the worker's roster), workers.
-
--- Closes what waits for its caller in this context, because the task that starts is the answer to it.
-local function supersede(task, fence, state, doc)
-  if not doc then return end
-  for other in string.gmatch(open_tasks(), '%S+') do
-    if other ~= task and redis.call('HGET', task_key(other), 'phase') == 'waiting' then
-      record(other, fence, 0, 'status', doc)
-      set_state(other, 'closed', state)
-      -- The document does not know of this closing; its log entry is all there is, so it stays as long as the task.
-      redis.call('PEXPIRE', log_key(other), task_ms)
-      wake(other, 'closed')
-      ask_delivery(push_key(other), caller .. ':' .. other)
-    end
-  end
-end
-
 local function start_turn(mid, task, via)
   local fence = text(redis.call('HINCRBY', context, 'fence', 1))
   redis.call('HSET', context, 'run', task, 'run_fence', fence, 'run_owner', worker, 'run_mid', mid, 'started', now,
