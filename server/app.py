@@ -201,6 +201,7 @@ def _build(settings: Settings, agent: Agent) -> Node:
         max_events=settings.max_events_per_task,
         max_task_bytes=settings.max_task_bytes,
         max_session_bytes=settings.max_session_bytes,
+        pass_on_s=settings.drain_seconds,
     )
     worker = Worker(store, agent, Hub(settings.stream_buffer_events), bounds)
     rhythm = Rhythm(settings.heartbeat_seconds, settings.presumed_dead_seconds)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from stores import scripts
 from stores.client import Client
@@ -46,6 +46,8 @@ _REFUSALS = frozenset(
     }
 )
 
+Passed = Literal["passed", "kept", "lost"]
+
 
 class TurnStore:
     """Turns of contexts, on behalf of one worker incarnation at a time."""
@@ -76,13 +78,14 @@ class TurnStore:
         self._finish = scripts.load("finish_turn", constants)
         self._cancel = scripts.load("cancel_task", constants)
         self._take_over = scripts.load("take_over", constants)
+        self._pass = scripts.load("pass_turn", constants)
         self._working = working
         self._serves_push = limits.push_configs > 0
 
     @property
     def operations(self) -> tuple[Script, ...]:
         """The scripts as this configuration makes them."""
-        return (self._admit, self._append, self._finish, self._cancel, self._take_over)
+        return (self._admit, self._append, self._finish, self._cancel, self._take_over, self._pass)
 
     def _args(self, context: ContextRef, worker: str, **own: Argument) -> dict[str, Argument]:
         return {
@@ -304,6 +307,27 @@ class TurnStore:
                 return None
             case other:
                 raise StoreCorrupt(f"take_over answered {other!r}")
+
+    async def pass_turn(self, ticket: Ticket, bound_ms: int) -> Passed:
+        """Gives the turn back for another worker, unless it was given back first so long ago."""
+        keys, context = self._keys, ticket.context
+        reply = await self._client.run(
+            self._pass,
+            (keys.context(context), keys.turns(ticket.worker), keys.ready),
+            self._args(
+                context,
+                ticket.worker,
+                mid=ticket.mid,
+                task=ticket.task_id,
+                fence=ticket.fence,
+                bound_ms=bound_ms,
+            ),
+        )
+        match word_of(reply):
+            case ("passed" | "kept" | "lost") as word:
+                return word
+            case other:
+                raise StoreCorrupt(f"pass_turn answered {other!r}")
 
     async def running_marks(self, tickets: Sequence[Ticket]) -> list[tuple[bool, bool]]:
         """For each turn: is it still ours, and was its cancel asked for. One round trip."""

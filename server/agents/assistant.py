@@ -87,6 +87,7 @@ class AssistantAgent(Agent):
         self._error = ""
         self.name = assistant.name
         self.version = assistant.version
+        self.fingerprint = assistant.fingerprint
         self.skills = tuple(Skill(s.id, s.name, s.description, s.tags, s.examples) for s in assistant.skills)
         self.ready = True
         log.info("a2a_server.agent.loaded assistant=%s flows=%d", assistant.name, len(assistant.flow_ids))
@@ -107,6 +108,9 @@ class AssistantAgent(Agent):
             "flows": list(assistant.flow_ids),
             "loaded_at": self._loaded_at,
         }
+
+    def elsewhere(self, stored: str) -> str:
+        return self._serving.assistant.stranger(stored) if stored and self._serving is not None else ""
 
     async def run(self, turn: Turn) -> Outcome:
         if self._serving is None:

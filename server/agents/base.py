@@ -55,6 +55,13 @@ class Agent:
     direct_replies: ClassVar[bool] = False
     """`run` may return `reply(...)`; streams then hold back the task until the agent showed that there is one."""
 
+    fingerprint: str = ""
+    """Which version of its content this agent serves, where a fleet may serve two at once."""
+
+    def elsewhere(self, stored: str) -> str:
+        """The fingerprint of a version that can go on with this stored session better than this one; '' where none."""
+        return ""
+
     async def start(self) -> None:
         """Called once in each worker, before its first turn."""
 

@@ -162,6 +162,12 @@ class Assistant:
         await self._wiring.generator.aclose()
         await self._wiring.actions.aclose()
 
+    def stranger(self, state_json: str) -> str:
+        """The fingerprint of the assistant that wrote a dialogue this one can't go on with; '' where it can."""
+        if self._codec.wrote(state_json) or self.resolves(state_json):
+            return ""
+        return self._codec.writer(state_json)
+
     def resolves(self, state_json: str | None) -> bool:
         """True when this assistant can go on with a stored dialogue without repairing it."""
         if not state_json:

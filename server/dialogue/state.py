@@ -143,6 +143,17 @@ class StateCodec:
             document["turn"] = {name: getattr(state.turn, name) for name in _TURN_FIELDS}
         return _encode(document)
 
+    def wrote(self, text: str) -> bool:
+        """Whether this very assistant wrote it, which its first bytes tell."""
+        return text.startswith(f'{{"schema":{SCHEMA},"assistant":"{self.fingerprint}"')
+
+    def writer(self, text: str) -> str:
+        """The fingerprint of whoever wrote it, also in a form that can't be read; '' where it has none."""
+        try:
+            return str(json.loads(text)["assistant"])
+        except (ValueError, TypeError, KeyError):
+            return ""
+
     def load(self, text: str) -> DialogueState:
         """Reads a stored state, of an older schema too; raises UnreadableState."""
         try:

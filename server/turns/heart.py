@@ -186,6 +186,8 @@ class Heart:
     async def _claim_ready(self, beat: Beat) -> None:
         """Runs what a draining worker left in its queues."""
         for text in beat.ready:
+            if self._worker.passing.leaves(text):
+                continue
             context = parse_context(text)
             began = time.time_ns()
             taken = await self._store.turns.take_over(self._worker.id, context, owner="")

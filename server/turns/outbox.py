@@ -42,6 +42,8 @@ class Bounds:
     max_events: int = 100_000
     max_task_bytes: int = 8 * 1024 * 1024
     max_session_bytes: int = 1024 * 1024
+    pass_on_s: float = 0.0
+    """How long it may be left to others whose assistant can go on with its dialogue."""
 
 
 class TurnOver(asyncio.CancelledError):

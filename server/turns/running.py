@@ -122,6 +122,12 @@ class RunningTurn:
         """This worker closes: whoever waits here is let go, to ask elsewhere. The turn itself goes on while it can."""
         self._end(Ended())
 
+    def hand_on(self) -> None:
+        """The turn was given back before it began: who waits here follows it elsewhere."""
+        self.came_to = "passed_on"
+        self.lose()
+        self.leave()
+
     def claim_inbox(self) -> Inbox | None:
         """For the one stream this turn was started for: all its events from the ticket's on, taken or still to come."""
         return self._outbox.claim_inbox()

@@ -20,6 +20,7 @@ from server.observe.turnlog import TurnLog
 from server.turns.courier import Courier
 from server.turns.hub import Hub
 from server.turns.outbox import Bounds
+from server.turns.passing import Passing
 from server.turns.record import Opening, trace_of
 from server.turns.running import RunningTurn
 from stores import Store
@@ -57,6 +58,7 @@ class Worker:
         answer to one says nothing of the others."""
         self.faulted: set[str] = set()
         """Tasks whose turn began here and broke off by a fault of ours."""
+        self.passing = Passing(store, bounds.pass_on_s)
         self._callers = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._early: dict[str, float] = {}
@@ -71,6 +73,7 @@ class Worker:
                 "turns": len(self.running),
                 "draining": self.draining,
                 "loaded": self.loaded,
+                "assistant": self.agent.fingerprint,
             }
         )
 
@@ -117,6 +120,10 @@ class Worker:
         trace, asked = turn.trace, trace_of(turn.ticket.input)
         told = TurnLog(turn.ticket, self.id, traces.trace_id(trace))
         try:
+            wanted = self.agent.elsewhere(turn.ticket.session)
+            if wanted and await self.passing.pass_on(turn.ticket, wanted):
+                turn.hand_on()
+                return
             with traces.span(
                 "nonstick.turn", trace, asked, task=turn.ticket.task_id, attempt=turn.ticket.attempt, worker=self.id
             ) as span:
