@@ -161,7 +161,7 @@ def of_another_release(script: Script) -> Script:
 async def older(real_engine: Engine, store: Store) -> AsyncIterator[Store]:
     """A store of another release on the same namespace."""
     opened = open_store(real_engine.url, store.keys.namespace, store.limits)
-    for name in ("_admit", "_append", "_finish", "_cancel", "_take_over"):
+    for name in ("_admit", "_append", "_finish", "_cancel", "_take_over", "_pass"):
         setattr(opened.turns, name, of_another_release(getattr(opened.turns, name)))
     yield opened
     await opened.close()
