@@ -1,10 +1,12 @@
 """What is shipped to run it elsewhere: the manifests and the compose file hold together, and with the program.
 
-No cluster and no container engine is needed: what they would complain about is checked here, by hand and strictly.
+No cluster and no container engine is needed: what they would complain about is found by their own schemas.
 """
 
 from __future__ import annotations
 
+import copy
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ from typing import Any
 import httpx
 import pytest
 import yaml
+from jsonschema import Draft7Validator, Draft202012Validator
 
 from server.cli import parser
 from server.config.endpoints import load_settings
@@ -31,23 +34,9 @@ KINDS = {
     "NetworkPolicy": "networking.k8s.io/v1",
     "Kustomization": "kustomize.config.k8s.io/v1beta1",
 }
-# Every member that each object may have, so that a misspelt one is found as a cluster's strict validation finds it.
-MEMBERS = {
-    "Deployment.spec": {"revisionHistoryLimit", "strategy", "selector", "template", "replicas", "minReadySeconds"},
-    "pod": {
-        "terminationGracePeriodSeconds", "automountServiceAccountToken", "securityContext", "topologySpreadConstraints",
-        "containers", "volumes", "serviceAccountName", "affinity", "tolerations", "nodeSelector", "imagePullSecrets",
-    },
-    "container": {
-        "name", "image", "imagePullPolicy", "args", "command", "ports", "env", "envFrom", "livenessProbe",
-        "readinessProbe", "startupProbe", "lifecycle", "resources", "securityContext", "volumeMounts",
-    },
-    "probe": {"httpGet", "periodSeconds", "timeoutSeconds", "failureThreshold", "initialDelaySeconds"},
-    "Service.spec": {"type", "sessionAffinity", "selector", "ports"},
-    "PodDisruptionBudget.spec": {"maxUnavailable", "minAvailable", "selector"},
-    "NetworkPolicy.spec": {"podSelector", "policyTypes", "ingress", "egress"},
-    "HorizontalPodAutoscaler.spec": {"scaleTargetRef", "minReplicas", "maxReplicas", "metrics", "behavior"},
-}  # fmt: skip
+SCHEMAS = ROOT / "tests/ops/schemas"
+KUBERNETES = json.loads((SCHEMAS / "kubernetes-1.37.json").read_text())
+COMPOSE = json.loads((SCHEMAS / "compose-spec.json").read_text())
 
 
 def load(path: Path) -> dict[str, Any]:
@@ -83,20 +72,47 @@ def _public_key() -> str:
     return made.public_bytes(serialization.Encoding.PEM, form).decode()
 
 
-def test_every_kind_has_its_version_and_no_member_is_misspelt() -> None:
+def complaints(document: Any, kind: str) -> list[str]:
+    """What a cluster that validates strictly would say."""
+    schema = {**KUBERNETES, "$ref": f"#/$defs/{kind}"}
+    return [f"{error.json_path}: {error.message}" for error in Draft202012Validator(schema).iter_errors(document)]
+
+
+def test_a_cluster_that_validates_strictly_takes_every_manifest() -> None:
     assert set(MANIFESTS) == set(KINDS)
     for kind, document in MANIFESTS.items():
         assert document["apiVersion"] == KINDS[kind]
-        allowed = {"apiVersion", "kind", "metadata", "spec", "data", "stringData", "type", "resources"}
-        assert set(document) <= allowed
-        if f"{kind}.spec" in MEMBERS:
-            assert set(document["spec"]) <= MEMBERS[f"{kind}.spec"], kind
         if kind != "Kustomization":
+            assert complaints(document, kind) == []
             assert document["metadata"]["name"] == "nonstick"
-    assert set(POD["spec"]) <= MEMBERS["pod"]
-    assert set(CONTAINER) <= MEMBERS["container"]
-    for probe in ("livenessProbe", "readinessProbe", "startupProbe"):
-        assert set(CONTAINER[probe]) <= MEMBERS["probe"]
+    assert set(MANIFESTS["Kustomization"]) == {"apiVersion", "kind", "resources"}
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        (("spec", "template", "spec", "containers", 0, "readynessProbe"), {}),
+        (("spec", "template", "spec", "terminationGracePeriodSeconds"), "soon"),
+        (("spec", "template", "spec", "containers", 0, "livenessProbe", "httpGet", "path"), 7),
+        (("spec", "strategy", "rollingUpdate", "maxSurplus"), 1),
+    ],
+)
+def test_a_mistake_in_a_manifest_would_be_found(place: tuple[str | int, ...], value: Any) -> None:
+    broken = copy.deepcopy(MANIFESTS["Deployment"])
+    inner: Any = broken
+    for step in place[:-1]:
+        inner = inner[step] if isinstance(step, int) else inner.setdefault(step, {})
+    inner[place[-1]] = value
+    assert complaints(broken, "Deployment")
+
+
+def test_the_compose_file_is_one() -> None:
+    compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+    validator = Draft7Validator(COMPOSE)
+    assert [f"{error.json_path}: {error.message}" for error in validator.iter_errors(compose)] == []
+    compose["services"]["nonstick"]["read_onyl"] = True
+    compose["services"]["valkey"]["healthcheck"]["intervall"] = "1s"
+    assert len(list(validator.iter_errors(compose))) == 2
 
 
 def test_what_is_applied_together_is_there_and_the_example_secret_is_not_among_it() -> None:
