@@ -69,7 +69,7 @@ def a2a_redis() -> Iterator[Subject]:
     python = environment("bench-a2a-redis")
     with valkey() as (engine, url):
         command = [python, str(PROGRAMS / "a2aredis.py"), url]
-        # Its streams never ended in any run of ours, so it is left out of those.
+        # Not one of its streams came to an end when they were tried, so it is left out of those.
         with _running("a2a-redis, SDK 0.3", command, stores=[engine], dialect="0.3", streams=False) as subject:
             yield subject
 

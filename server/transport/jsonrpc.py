@@ -100,7 +100,6 @@ class JsonRpc:
         resume = call.headers.get("last-event-id")
         with traces.span(f"nonstick.{operation.name.lower()}", traces.incoming.get()):
             items = await self._calls.stream(operation, caller, request, last_event_id(resume))
-        first = await self._streams.first(items)
 
         def render(streamed: Streamed) -> Any:
             result = dialect.encode_event(streamed.item, streamed.final)
@@ -112,7 +111,8 @@ class JsonRpc:
         # A 0.3 client that did not ask for ids breaks on them: a comment after an id reaches it as an empty event.
         ids = dialect.version != "0.3" or resume is not None
         framing = Framing(render, fail, ids=ids, named_errors=False)
-        await self._streams.send(items, first, framing, receive, send)
+        frames = await self._streams.begin(items, framing)
+        await self._streams.send(frames, receive, send)
 
     async def _refuse(self, call: _Call, error: A2AError, send: Send) -> None:
         metrics.REFUSALS.add(error.reason)

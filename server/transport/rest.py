@@ -67,8 +67,8 @@ class Rest:
                 with self._streams.place():
                     with traces.span(f"nonstick.{operation.name.lower()}", traces.incoming.get()):
                         items = await self._calls.stream(operation, caller, request, resume)
-                    first = await self._streams.first(items)
-                    await self._streams.send(items, first, _FRAMING, receive, send)
+                    frames = await self._streams.begin(items, _FRAMING)
+                    await self._streams.send(frames, receive, send)
                 return
             with traces.span(f"nonstick.{operation.name.lower()}", traces.incoming.get()):
                 result = await self._calls.unary(operation, caller, request)

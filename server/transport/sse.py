@@ -13,6 +13,7 @@ from typing import Any
 from starlette.types import Receive, Send
 
 from server.protocol.errors import A2AError, InternalFault, Unavailable
+from server.protocol.text import encode
 from server.turns import cursor as cursors
 from server.turns.watch import Stream, Streamed
 
@@ -24,12 +25,14 @@ HEADERS = [
     (b"x-accel-buffering", b"no"),
 ]
 RETRY_STREAMS_S = 1
+# Frames that wait for a slow reader; the events behind them wait in the log.
+MOST_READY = 64
 KEEP_ALIVE = b": keep-alive\n\n"
 # Sent when this worker goes: the work goes on, and any other worker continues the stream.
 RESUME_HINT = b": this worker is closing; subscribe again with Last-Event-ID to go on without a gap\n\n"
 
 # Escapes every character outside ASCII: some clients split lines at U+2028, U+2029 and U+0085 too.
-_ENCODER = json.JSONEncoder(separators=(",", ":"))
+_ASCII = json.JSONEncoder(separators=(",", ":"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +46,17 @@ class Framing:
     named_errors: bool
 
     def item(self, streamed: Streamed) -> bytes:
-        data = _ENCODER.encode(self.render(streamed))
+        shown = self.render(streamed)
+        data = encode(shown)
+        if not data.isascii():
+            data = _ASCII.encode(shown).encode()
         if self.ids:
-            return f"id: {cursors.render(streamed.cursor)}\ndata: {data}\n\n".encode()
-        return f"data: {data}\n\n".encode()
+            return b"id: %b\ndata: %b\n\n" % (cursors.render(streamed.cursor).encode(), data)
+        return b"data: %b\n\n" % data
 
     def error(self, error: A2AError) -> bytes:
         name = "event: error\n" if self.named_errors else ""
-        return f"{name}data: {_ENCODER.encode(self.fail(error))}\n\n".encode()
+        return f"{name}data: {_ASCII.encode(self.fail(error))}\n\n".encode()
 
 
 class EventStreams:
@@ -59,7 +65,8 @@ class EventStreams:
     def __init__(self, keepalive_s: float, most: int) -> None:
         self._keepalive_s = keepalive_s
         self._most = most
-        self._closing = asyncio.Event()
+        self._closing = False
+        self._sending: set[Frames] = set()
         self.open = 0
 
     @contextmanager
@@ -77,60 +84,110 @@ class EventStreams:
 
     def close(self) -> None:
         """Ends every stream after a complete event, with the hint where to go on."""
-        self._closing.set()
+        self._closing = True
+        for frames in self._sending:
+            frames.news.set()
 
-    async def first(self, items: Stream) -> asyncio.Task[Streamed]:
+    async def begin(self, items: Stream, framing: Framing) -> Frames:
         """Waits for the first item, so that a refusal can still be an HTTP status. A slow one does not hold the
         headers back: clients give up on silence after 5 s."""
-        task = asyncio.ensure_future(_next(items))
-        await asyncio.wait({task}, timeout=self._keepalive_s)
-        if task.done() and (error := task.exception()) is not None:
-            await items.aclose()
-            raise error
-        return task
-
-    async def send(
-        self, items: Stream, first: asyncio.Task[Streamed], framing: Framing, receive: Receive, send: Send
-    ) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
-        gone = asyncio.ensure_future(_disconnected(receive))
-        closing = asyncio.ensure_future(self._closing.wait())
-        pending = first
+        frames = Frames(items, framing)
         try:
-            while True:
-                await asyncio.wait(
-                    {pending, gone, closing}, timeout=self._keepalive_s, return_when=asyncio.FIRST_COMPLETED
-                )
-                if gone.done():
-                    return
-                if pending.done():
-                    streamed = pending.result()
-                    await send({"type": "http.response.body", "body": framing.item(streamed), "more_body": True})
-                    if streamed.final:
-                        break
-                    pending = asyncio.ensure_future(_next(items))
-                elif closing.done():
+            await frames.wait(self._keepalive_s)
+            if frames.error is not None and not frames.ready:
+                raise frames.error
+        except BaseException:
+            await frames.close()
+            raise
+        return frames
+
+    async def send(self, frames: Frames, receive: Receive, send: Send) -> None:
+        gone = asyncio.ensure_future(_disconnected(receive))
+        gone.add_done_callback(lambda _: frames.news.set())
+        self._sending.add(frames)
+        try:
+            await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
+            while not gone.done():
+                if frames.ready:
+                    await send({"type": "http.response.body", "body": frames.take(), "more_body": True})
+                elif frames.ended:
+                    if frames.error is not None:
+                        await send({"type": "http.response.body", "body": frames.last_word(), "more_body": True})
+                    break
+                elif self._closing:
                     await send({"type": "http.response.body", "body": RESUME_HINT, "more_body": True})
                     break
-                else:
+                elif not await frames.wait(self._keepalive_s):
                     await send({"type": "http.response.body", "body": KEEP_ALIVE, "more_body": True})
-        except StopAsyncIteration:
-            log.debug("a2a_server.http.stream_sse.ended_early")  # cleanly closed below, as after a last event
-        except A2AError as error:
-            await send({"type": "http.response.body", "body": framing.error(error), "more_body": True})
-        except Exception:
-            log.exception("a2a_server.http.stream_sse.error")
-            await send({"type": "http.response.body", "body": framing.error(InternalFault()), "more_body": True})
+            else:
+                return
         finally:
-            for task in (pending, gone, closing):
-                task.cancel()
-            await asyncio.wait({pending, gone, closing})
-            await items.aclose()
+            self._sending.discard(frames)
+            gone.cancel()
+            await frames.close()
+            await asyncio.wait({gone})
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-async def _next(items: Stream) -> Streamed:
-    return await items.__anext__()
+class Frames:
+    """The frames of one stream, made as its items come. Whoever sends takes all there are at once: a quick agent makes
+    many between two writes, and each write has its price."""
+
+    def __init__(self, items: Stream, framing: Framing) -> None:
+        self.ready: list[bytes] = []
+        self.ended = False
+        self.error: Exception | None = None
+        self.news = asyncio.Event()
+        self._items = items
+        self._framing = framing
+        self._room = asyncio.Event()
+        self._task = asyncio.create_task(self._frame())
+
+    def take(self) -> bytes:
+        body = b"".join(self.ready)
+        self.ready.clear()
+        self._room.set()
+        return body
+
+    def last_word(self) -> bytes:
+        """What is said of the error that ended the stream."""
+        if isinstance(self.error, A2AError):
+            return self._framing.error(self.error)
+        log.error("a2a_server.http.stream_sse.error", exc_info=self.error)
+        return self._framing.error(InternalFault())
+
+    async def wait(self, seconds: float) -> bool:
+        """Until there is news, at most so long; False when there is none."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self.news.wait()
+        except TimeoutError:
+            return False
+        self.news.clear()
+        return True
+
+    async def close(self) -> None:
+        self._task.cancel()
+        await asyncio.wait({self._task})
+        await self._items.aclose()
+
+    async def _frame(self) -> None:
+        try:
+            async for streamed in self._items:
+                self.ready.append(self._framing.item(streamed))
+                self.news.set()
+                if streamed.final:
+                    return
+                if len(self.ready) >= MOST_READY:
+                    # The reader is slow: what it has not taken waits in the log, not here.
+                    self._room.clear()
+                    await self._room.wait()
+            log.debug("a2a_server.http.stream_sse.ended_early")  # cleanly closed, as after a last event
+        except Exception as error:
+            self.error = error
+        finally:
+            self.ended = True
+            self.news.set()
 
 
 async def _disconnected(receive: Receive) -> None:

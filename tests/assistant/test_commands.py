@@ -320,7 +320,14 @@ def test_ctrl_c_cancels_the_running_task_and_the_conversation_goes_on(tea_server
 
 
 def test_the_status_of_the_server_is_json_that_tools_read(bank_server: Running) -> None:
-    status = json.loads(httpx.get(f"{bank_server.url}/status", timeout=20).text)
+    deadline = time.monotonic() + SECONDS
+    while True:
+        status = json.loads(httpx.get(f"{bank_server.url}/status", timeout=20).text)
+        # A worker tells what it loaded with its second beat: from the first it learns what all are asked to serve.
+        if len(status["workers"]) == 2 and all(worker["loaded"] for worker in status["workers"]):
+            break
+        assert time.monotonic() < deadline, status
+        time.sleep(0.1)
 
     assert status["namespace"] == "bank"
     assert [worker["loaded"]["error"] for worker in status["workers"]] == ["", ""]
