@@ -119,8 +119,12 @@ else
     'created', now)
 end
 if push_name ~= '' then
-  -- A task that was there before has told others what happened so far; its new callback is told what comes.
-  local from = named == '1' and redis.call('HGET', task_key(task), 'last') or push_from
+  -- A task that was there before has told others what happened so far; its new callback is told what comes. One that
+  -- comes again goes on from where it is: clients send theirs with each message, and it may not have been told all yet.
+  local from = push_from
+  if named == '1' then
+    from = redis.call('HGET', push_key(task), 'c:' .. push_name) or redis.call('HGET', task_key(task), 'last')
+  end
   put_config(push_key(task), push_name, push_doc, from)
   redis.call('PEXPIRE', push_key(task), context_ms)
 end

@@ -8,7 +8,7 @@ import pytest
 
 from stores import Store
 from stores.keys import DeliveryRef
-from stores.records import Admission, Limits, PushBook, PushEntry, Queued, Refused, Replayed, Ticket
+from stores.records import Admission, Limits, PushBook, PushEntry, Queued, Refused, Replayed, StoredConfig, Ticket
 from tests.contract.builders import (
     CALLER,
     WORKER,
@@ -65,6 +65,29 @@ async def test_an_upsert_replaces_in_place_and_begins_anew(store: Store) -> None
     after, other = (await book(store, ticket)).configs
     assert (after.name, after.doc, after.cursor, other.name) == ("a1", "new", "1-2", "b2")
     assert after.version != before.version
+
+
+async def test_a_config_that_comes_again_with_a_message_goes_on_from_where_it_is(store: Store) -> None:
+    rested = await waiting(store, push=HOOK)
+    ref = DeliveryRef(CALLER, rested.task_id)
+    [began] = await configs_of(store, ref)
+    await admit(store, joining(rested, "m2", push=PushEntry("a1", "sealed anew")))
+    [config] = await configs_of(store, ref)
+    assert (config.doc, config.cursor) == ("sealed anew", began.cursor)
+    assert config.version != began.version
+
+
+async def test_a_config_that_is_new_with_a_later_message_is_told_what_comes(store: Store) -> None:
+    rested = await waiting(store, push=HOOK)
+    await admit(store, joining(rested, "m2", push=PushEntry("b2", "new")))
+    _, config = await configs_of(store, DeliveryRef(CALLER, rested.task_id))
+    assert config.cursor == rested.last
+
+
+async def configs_of(store: Store, ref: DeliveryRef) -> tuple[StoredConfig, ...]:
+    found = await store.push.read_push_configs(ref)
+    assert found is not None
+    return found.configs
 
 
 async def test_the_worker_that_registers_serves_unless_another_does(store: Store) -> None:
