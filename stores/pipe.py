@@ -12,6 +12,7 @@ the rules of this file:
 from __future__ import annotations
 
 import asyncio
+import random
 import socket
 from collections import deque
 from typing import Any, cast
@@ -45,6 +46,12 @@ def keepalive_options() -> dict[int, int]:
     return {getattr(socket, name): value for name, value in _KEEPALIVE.items() if hasattr(socket, name)}
 
 
+# After a connection that failed nobody tries another one for so long, growing and never the same for two workers: all
+# turns of a worker wait for Redis together, and all workers do. Far below the second in which it must be found again.
+FIRST_PAUSE_SECONDS = 0.02
+LONGEST_PAUSE_SECONDS = 0.5
+
+
 _ERRORS: dict[str, type[RedisError]] = {
     "NOSCRIPT": NoScriptError,
     "OOM": OutOfMemoryError,
@@ -76,6 +83,7 @@ class _Wire(asyncio.Protocol):
         self._writable = asyncio.Event()
         self._writable.set()
         self.lost = asyncio.Event()
+        self.heard = False
 
     # --- what asyncio calls ----------------------------------------------------------------------------------
 
@@ -84,6 +92,7 @@ class _Wire(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         demoted = False
+        self.heard = True
         try:
             self._reader.feed(data)
             while (reply := self._reader.gets()) is not False:
@@ -178,6 +187,8 @@ class Pipe:
         self._wire: _Wire | None = None
         self.connects = 0
         self._lock = asyncio.Lock()
+        self._failures = 0
+        self._not_before = 0.0
 
     async def execute(self, *command: str | int | bytes) -> Any:
         wire = self._wire
@@ -193,15 +204,29 @@ class Pipe:
 
     async def _connected(self) -> _Wire:
         async with self._lock:
-            if self._wire is not None and not self._wire.lost.is_set():
-                return self._wire
+            if self._wire is not None:
+                if not self._wire.lost.is_set():
+                    return self._wire
+                if self._wire.heard:
+                    self._failures = 0
+                else:
+                    self._pause()  # it was taken and dropped: as good as refused
+                self._wire = None
+            if asyncio.get_running_loop().time() < self._not_before:
+                raise ConnectionError("can't connect to Redis: the last try was just now")
             try:
                 async with asyncio.timeout(self._connect_s):
                     self._wire = await self._open()
             except (OSError, TimeoutError) as error:
+                self._pause()
                 raise ConnectionError(f"can't connect to Redis: {str(error) or 'no answer'}") from error
             self.connects += 1
             return self._wire
+
+    def _pause(self) -> None:
+        longest = min(FIRST_PAUSE_SECONDS * 2**self._failures, LONGEST_PAUSE_SECONDS)
+        self._failures = min(self._failures + 1, 16)
+        self._not_before = asyncio.get_running_loop().time() + longest * random.uniform(0.5, 1.0)
 
     async def _open(self) -> _Wire:
         loop = asyncio.get_running_loop()

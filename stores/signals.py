@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import random
 from collections import defaultdict
 from collections.abc import Callable
 
@@ -84,7 +85,8 @@ class Signals:
             self._missed |= self._confirmed
             self._confirmed.clear()
             await self._close()
-            await asyncio.sleep(delay)
+            # All workers lost theirs in the same moment; they need not all come back in the same.
+            await asyncio.sleep(delay * random.uniform(0.5, 1.0))
             self._pubsub = self._client.listener()
             self.reconnects += 1
 

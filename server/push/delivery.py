@@ -73,7 +73,8 @@ async def insist(call: Callable[[], Awaitable[Reply]]) -> Reply:
             return await call()
         except StoreUnavailable as error:
             log.warning("a2a_server.push.store_unavailable error=%s", error)
-            await asyncio.sleep(delay)
+            # Everything that waits for Redis began to wait in the same moment.
+            await asyncio.sleep(delay * random.uniform(0.5, 1.0))
             delay = min(delay * 2, LONGEST_STORE_WAIT)
 
 

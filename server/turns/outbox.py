@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
@@ -215,7 +216,8 @@ async def insist(call: Callable[[], Awaitable[Reply]], task_id: str) -> Reply:
             return await call()
         except StoreUnavailable as error:
             log.warning("a2a_server.turn.store_unavailable task=%s error=%s", task_id, error)
-            await asyncio.sleep(delay)
+            # Everything that waits for Redis began to wait in the same moment.
+            await asyncio.sleep(delay * random.uniform(0.5, 1.0))
             delay = min(delay * 2, 1.0)
 
 

@@ -11,9 +11,10 @@ import pytest
 from redis.exceptions import AuthenticationError, ConnectionError, NoScriptError, ResponseError
 from redis.exceptions import TimeoutError as AnswerLate
 
-from stores.pipe import Pipe
+from stores.pipe import LONGEST_PAUSE_SECONDS, Pipe
 from stores.topology import topology
 from tests.support.engines import Engine, engine
+from tests.support.wait import wait_found
 
 
 @pytest.fixture
@@ -128,6 +129,58 @@ async def test_nobody_there_is_said_at_once(tmp_path: Path) -> None:
     with pytest.raises(ConnectionError, match="can't connect"):
         await pipe.execute("PING")
     await pipe.close()
+
+
+async def test_however_many_wait_for_redis_few_connections_are_tried(tmp_path: Path) -> None:
+    """A worker's turns lose Redis in the same moment, and so do all workers of a fleet."""
+    tried: list[float] = []
+    loop = asyncio.get_running_loop()
+
+    def drop(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        tried.append(loop.time())
+        writer.transport.abort()
+
+    path = tmp_path / "dropping.sock"
+    pipes = [Pipe(topology(f"unix://{path}"), connect_s=5.0, answer_s=5.0) for _ in range(2)]
+    calls = 0
+
+    async def insist(pipe: Pipe, until: float) -> None:
+        nonlocal calls
+        while loop.time() < until:
+            calls += 1
+            with pytest.raises(ConnectionError):
+                await pipe.execute("PING")
+            await asyncio.sleep(0.01)
+
+    async with await asyncio.start_unix_server(drop, path):
+        until = loop.time() + 2.0
+        await asyncio.gather(*(insist(pipe, until) for pipe in pipes for _ in range(50)))
+    assert len(tried) >= 2 * len(pipes), "it is tried again and again"
+    assert len(tried) <= 20 * len(pipes), f"{len(tried)} connections for {calls} calls"
+    for pipe in pipes:
+        await pipe.close()
+
+
+async def test_a_redis_that_is_back_is_found_within_a_second(tmp_path: Path) -> None:
+    """The pauses between two tries have a bound, however long it was away."""
+    pipe = Pipe(topology(f"unix://{tmp_path}/fake.sock"), connect_s=5.0, answer_s=5.0)
+    loop = asyncio.get_running_loop()
+    away = loop.time() + 3.0
+    while loop.time() < away:
+        with pytest.raises(ConnectionError):
+            await pipe.execute("PING")
+        await asyncio.sleep(0.01)
+    assert pipe._not_before - loop.time() <= LONGEST_PAUSE_SECONDS
+    async with server(tmp_path, b"+PONG\r\n"):
+
+        async def found() -> bool:
+            try:
+                return bool(await pipe.execute("PING") == "PONG")
+            except ConnectionError:
+                return False
+
+        await wait_found(found)
+        await pipe.close()
 
 
 async def test_the_greeting_carries_password_and_database() -> None:

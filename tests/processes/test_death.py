@@ -25,6 +25,7 @@ from tests.support.client import WIRES, Wire
 from tests.support.engines import Engine
 from tests.support.fleet import Fleet
 from tests.support.fleet import fleet as running_fleet
+from tests.support.lapse import let_time_pass
 from tests.support.wait import wait_for_state, wait_found, wait_until
 
 # What the product promises from a worker's death to the end of its turns.
@@ -141,21 +142,35 @@ async def test_a_replay_safe_turn_runs_again_elsewhere(real_engine: Engine, at: 
             assert runs[0]["fence"] < runs[1]["fence"]
 
 
-async def test_r55_a_fleet_that_was_down_as_a_whole_recovers_everything(real_engine: Engine, at: Callers) -> None:
+@pytest.mark.parametrize("seconds", [0, 3600], ids=["a moment", "an hour"])
+async def test_r55_a_fleet_that_was_down_as_a_whole_recovers_everything(
+    real_engine: Engine, at: Callers, seconds: float
+) -> None:
     with tempfile.TemporaryDirectory(prefix="ns-fleet-") as folder:
         ledger = Ledger(Path(folder))
-        with running_fleet(2, quick_settings(real_engine), Path(folder)) as pair:
-            context = uuid.uuid4().hex
-            running = (await at(pair.nodes[0]).send("hold never", context=context, wait=False)).task
+        settings = quick_settings(real_engine)
+        with running_fleet(2, settings, Path(folder)) as pair:
+            context, message = uuid.uuid4().hex, str(uuid.uuid4())
+            asking = (await at(pair.nodes[0]).send("ask", context=context)).task
+            running = (await at(pair.nodes[0]).send("hold never", context=context, wait=False, message_id=message)).task
             queued = (await at(pair.nodes[1]).send("echo", context=context, wait=False)).task
             await wait_until(lambda: ledger.notes("start", task=running.id))
             for node in list(pair.nodes):
                 node.kill()
+            if seconds:
+                # The heartbeats are long gone; what they were about is not.
+                assert await let_time_pass(real_engine.url, settings["namespace"], seconds) >= len(pair.nodes)
             pair.start(1)
 
             failed = await wait_for_state(at.all(pair), running.id, "failed")
             assert failed.data["error_type"] == "worker_lost"
-            await wait_for_state(at.all(pair), queued.id, "completed")
+            done = await wait_for_state(at.all(pair), queued.id, "completed")
+            assert done.data["heard"] == ["ask", "echo"]
+            [caller] = at.all(pair)
+            assert (await caller.send("echo answer", task=asking.id)).task.state == "completed"
+            retried = (await caller.send("hold never", context=context, message_id=message)).task
+            assert (retried.id, retried.state) == (running.id, "failed")
+            assert len(ledger.notes("start", message=message)) == 1
 
 
 async def test_r50_a_worker_that_is_asked_to_end_finishes_its_turn_and_hands_its_queue_over(

@@ -242,6 +242,45 @@ async def test_a_full_redis_refuses_new_turns_and_finishes_the_running_ones(site
     assert not site.said("presumed_dead")
 
 
+async def test_a_worker_that_dies_while_redis_is_full_is_recovered(site: Site, at: Callers) -> None:
+    """Admission is refused so that there is room for this."""
+    node, other = site.fleet.nodes
+    context = uuid.uuid4().hex
+    running = (await at(node).send("work never", context=context, wait=False)).task
+    queued = (await at(node).send("echo queued", context=context, wait=False)).task
+    await wait_until(lambda: site.ledger.notes("start", task=running.id))
+    async with admin(site.direct) as client:
+        await client.call("CONFIG", "SET", "maxmemory", "1mb")
+        try:
+            refused(await bounded(at(other).send("echo")), "STORE_FULL")
+            node.kill()
+            failed = await wait_for_state([at(other)], running.id, "failed")
+            assert failed.data["error_type"] == "worker_lost"
+            await wait_for_state([at(other)], queued.id, "completed")
+        finally:
+            await client.call("CONFIG", "SET", "maxmemory", "0")
+
+
+async def test_workers_with_many_turns_do_not_storm_a_redis_that_is_away(site: Site, at: Callers) -> None:
+    gate = uuid.uuid4().hex
+    held = [(await at(node).send(f"hold {gate}", wait=False)).task for node in site.fleet.nodes for _ in range(40)]
+    await wait_until(lambda: len(site.ledger.notes("start", text=f"hold {gate}")) == len(held))
+    site.proxy.go_away()
+    site.ledger.open(gate)  # all of them want to end now
+    await wait_until(lambda: len(site.ledger.notes("end", text=f"hold {gate}")) == len(held))
+    before, began = site.proxy.knocks, time.monotonic()
+    await asyncio.sleep(3.0)  # what is counted
+    knocks, seconds = site.proxy.knocks - before, time.monotonic() - began
+    site.proxy.come_back()
+    for task in held:
+        await wait_for_state(at.all(site.fleet), task.id, "completed")
+    each = knocks / seconds / len(site.fleet.nodes)
+    print(f"measured: {each:.0f} connections a second and worker, with {len(held)} turns that wait")
+    assert knocks >= len(site.fleet.nodes), "they do try"
+    # Its beats, its signals and its pipe: far from one for each turn.
+    assert each < 20
+
+
 ANSWERS = {
     "LOADING Redis is loading the dataset in memory": "STORE_UNAVAILABLE",
     "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.": "STORE_UNAVAILABLE",

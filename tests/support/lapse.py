@@ -1,4 +1,4 @@
-"""Bounded memory, checked from outside: every key of an engine has a TTL."""
+"""Bounded memory, checked from outside: every key of an engine has a TTL; and what time does to the keys."""
 
 from __future__ import annotations
 
@@ -16,6 +16,29 @@ repeat
 until cursor == '0'
 return endless
 """
+
+# What so many milliseconds do to the keys of a namespace, without waiting for them.
+_AGE = """
+local cursor, gone = '0', 0
+repeat
+  local found = redis.call('SCAN', cursor, 'MATCH', ARGV[1] .. ':*', 'COUNT', 1000)
+  cursor = found[1]
+  for _, key in ipairs(found[2]) do
+    local left = redis.call('PTTL', key) - tonumber(ARGV[2])
+    if left > 0 then redis.call('PEXPIRE', key, left) else gone = gone + redis.call('DEL', key) end
+  end
+until cursor == '0'
+return gone
+"""
+
+
+async def let_time_pass(url: str, namespace: str, seconds: float) -> int:
+    """Makes every key of the namespace so much older; how many lapsed. Nobody may be at work there."""
+    client = Client(url)
+    try:
+        return int(await client.call("EVAL", _AGE, 0, namespace, int(seconds * 1000)))
+    finally:
+        await client.close()
 
 
 async def assert_all_keys_lapse(url: str) -> None:

@@ -45,6 +45,8 @@ class FaultProxy:
         self._lose = 0
         self.latency = 0.0
         """Seconds each piece of data takes in each direction."""
+        self.knocks = 0
+        """Connections that were made while it was away."""
         self.port = 0
 
     @property
@@ -136,6 +138,7 @@ class FaultProxy:
 
     async def _serve(self, link: _Link, reader: asyncio.StreamReader) -> None:
         if self._away:
+            self.knocks += 1
             return
         from_server, link.server = await asyncio.open_connection("127.0.0.1", self._target)
         ways = {
