@@ -97,6 +97,9 @@ def _add_chaos(command: argparse.ArgumentParser) -> None:
     command.add_argument("--seconds", metavar="S", type=float, default=60.0, help="how long (%(default)s)")
     command.add_argument("--seed", metavar="N", type=int, help="the same load and faults as a run that told its seed")
     command.add_argument("--workers", metavar="N", type=int, default=3, help="processes, 2 or more (%(default)s)")
+    command.add_argument(
+        "--keep", action="store_true", help="leave the logs of a run that found something, and say where"
+    )
 
 
 def _add_what(command: argparse.ArgumentParser) -> None:

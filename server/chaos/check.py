@@ -123,7 +123,10 @@ async def check_hook(sent: list[Sent], told: dict[str, list[str]], seconds: floa
         if not waiting:
             break
         await asyncio.sleep(0.1)
-    problems = [f"{one.id} ({one.text}): its callback was never told {one.state}" for one in waiting]
+    problems = [
+        f"{one.id} ({one.text}): the callback of task {one.task} was never told {one.state}, only {told.get(one.task)}"
+        for one in waiting
+    ]
     for task, states in told.items():
         ends = [number for number, state in enumerate(states) if state in TERMINAL]
         if ends and set(states[ends[0] :]) != {states[ends[0]]}:

@@ -39,8 +39,10 @@ class Engine:
         return f"redis://127.0.0.1:{self.port}/0"
 
     def start(self) -> None:
-        # Append-only, written before an answer is sent: killing the process loses nothing, a power cut is another test.
-        options = {"port": self.port, "bind": "127.0.0.1", "dir": self._folder, "appendonly": "yes", "save": ""}
+        # Append-only, and written before an answer is sent, so that killing the process loses nothing. With `everysec`
+        # Redis answers first while a sync of a slow disk is under way, for up to two seconds.
+        options = {"port": self.port, "bind": "127.0.0.1", "dir": self._folder, "save": ""}
+        options |= {"appendonly": "yes", "appendfsync": "no"}
         words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
         with (self._folder / "engine.log").open("ab") as log:
             self._process = subprocess.Popen(

@@ -6,7 +6,6 @@ environment variable. It ends when the process that started it does.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import os
@@ -14,6 +13,7 @@ import socket
 from pathlib import Path
 
 import uvicorn
+import uvloop
 
 from server.app import create_app
 from server.chaos.agent import ChaosAgent
@@ -39,4 +39,4 @@ async def main() -> None:
 
 if __name__ == "__main__":
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(process)d %(levelname)s %(message)s")
-    asyncio.run(main())
+    uvloop.run(main())  # the loop of production

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import secrets
+import shutil
 import tempfile
 import time
 from collections.abc import Callable
@@ -40,6 +41,8 @@ class Options:
     faults: tuple[str, ...] = KINDS
     settle_seconds: float = SETTLE_SECONDS
     mutation: str = ""
+    keep: bool = False
+    """The folder of a run that found something is left, with the logs of all processes and the store's own files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,18 +60,25 @@ def chaos(options: Options, say: Callable[[str], None] = _say) -> int:
     """Runs, prints what it did and found; 0 when every promise held, 1 when not, 2 when it could not run."""
     seed = options.seed if options.seed is not None else secrets.randbelow(1_000_000)
     say(f"chaos: {options.workers} workers, {options.seconds:g} s, seed {seed}")
-    with tempfile.TemporaryDirectory(prefix="nonstick-chaos-") as folder:
-        try:
-            verdict = asyncio.run(_Run(options, seed, Path(folder), say).run())
-        except NotStarted as error:
-            say(f"chaos: {error}")
-            return 2
+    folder = Path(tempfile.mkdtemp(prefix="nonstick-chaos-"))
+    kept = False
+    try:
+        verdict = asyncio.run(_Run(options, seed, folder, say).run())
+        kept = bool(verdict.problems) and options.keep
+    except NotStarted as error:
+        say(f"chaos: {error}")
+        return 2
+    finally:
+        if not kept:
+            shutil.rmtree(folder, ignore_errors=True)
     say(f"chaos: did {_listed(verdict.faults)}")
     say(f"chaos: saw {_listed(verdict.counts)}")
     for problem in verdict.problems[:SHOWN_PROBLEMS]:
         say(f"chaos: BROKEN: {problem}")
     if len(verdict.problems) > SHOWN_PROBLEMS:
         say(f"chaos: and {len(verdict.problems) - SHOWN_PROBLEMS} more")
+    if kept:
+        say(f"chaos: what the workers logged is in {folder}")
     say(f"chaos: {'every promise held' if not verdict.problems else f'{len(verdict.problems)} broken promises'}")
     return 1 if verdict.problems else 0
 

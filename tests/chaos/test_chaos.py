@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -48,14 +49,20 @@ PLANTED = {
 }
 
 
+# On a machine that is busy with other things a short run may not bring about what a bug needs; a longer one does.
+ROUNDS = (1, 2, 4)
+
+
 @pytest.mark.parametrize("mutation", MUTATIONS)
 def test_a_planted_bug_is_found(mutation: str) -> None:
     options, symptom = PLANTED[mutation]
-    code, said = run(
-        Options(options.seconds, options.seed, 3, 6, options.faults, options.settle_seconds, mutation=mutation)
-    )
-    assert code == 1, said
-    assert symptom in said
+    heard = []
+    for times in ROUNDS:
+        code, said = run(replace(options, seconds=options.seconds * times, contexts=6, mutation=mutation))
+        heard.append(said)
+        if code == 1 and symptom in said:
+            return
+    raise AssertionError("\n".join(heard))
 
 
 def test_no_setting_or_variable_of_a_server_plants_a_bug() -> None:
