@@ -112,7 +112,10 @@ class Client:
         """One plain command."""
         began = perf_counter()
         try:
-            return await self._execute(*command)
+            reply = await self._execute(*command)
+            if self._pipe is not None:
+                self._pipe.hurry()
+            return reply
         except RedisError as error:
             raise self._fault(error) from error
         finally:

@@ -84,6 +84,7 @@ class _Wire(asyncio.Protocol):
         self._writable.set()
         self.lost = asyncio.Event()
         self.heard = False
+        self.lost_at = 0.0
 
     # --- what asyncio calls ----------------------------------------------------------------------------------
 
@@ -149,6 +150,7 @@ class _Wire(asyncio.Protocol):
         if self.lost.is_set():
             return
         self.lost.set()
+        self.lost_at = self._loop.time()
         self._writable.set()
         if self._timer is not None:
             self._timer.cancel()
@@ -196,6 +198,12 @@ class Pipe:
             wire = await self._connected()
         return await wire.send(command)
 
+    def hurry(self) -> None:
+        """Redis answers elsewhere: whoever comes next may try at once. A worker that says it is ready must be so."""
+        self._not_before = 0.0
+        if self._wire is not None and self._wire.lost.is_set():
+            self._wire = None
+
     async def close(self) -> None:
         if self._wire is not None:
             self._wire.close(ConnectionError("this worker is closing"))
@@ -210,7 +218,7 @@ class Pipe:
                 if self._wire.heard:
                     self._failures = 0
                 else:
-                    self._pause()  # it was taken and dropped: as good as refused
+                    self._pause(self._wire.lost_at)  # it was taken and dropped: as good as refused
                 self._wire = None
             if asyncio.get_running_loop().time() < self._not_before:
                 raise ConnectionError("can't connect to Redis: the last try was just now")
@@ -218,15 +226,15 @@ class Pipe:
                 async with asyncio.timeout(self._connect_s):
                     self._wire = await self._open()
             except (OSError, TimeoutError) as error:
-                self._pause()
+                self._pause(asyncio.get_running_loop().time())
                 raise ConnectionError(f"can't connect to Redis: {str(error) or 'no answer'}") from error
             self.connects += 1
             return self._wire
 
-    def _pause(self) -> None:
+    def _pause(self, since: float) -> None:
         longest = min(FIRST_PAUSE_SECONDS * 2**self._failures, LONGEST_PAUSE_SECONDS)
         self._failures = min(self._failures + 1, 16)
-        self._not_before = asyncio.get_running_loop().time() + longest * random.uniform(0.5, 1.0)
+        self._not_before = since + longest * random.uniform(0.5, 1.0)
 
     async def _open(self) -> _Wire:
         loop = asyncio.get_running_loop()

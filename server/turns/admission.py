@@ -56,6 +56,7 @@ class store_errors:
                 message = "The store can't be reached; try again shortly."
                 raise errors.Unavailable("STORE_UNAVAILABLE", message, 1) from error
             case StoreError():
+                log.error("a2a_server.store.corrupt error=%s", error)
                 raise errors.InternalFault() from error
 
 

@@ -9,6 +9,7 @@ import pytest
 from stores import Store, open_store
 from stores.client import redacted, wait_ready
 from stores.errors import StoreCorrupt, StoreDenied, StoreUnavailable
+from stores.records import Queued
 from tests.contract.builders import CALLER, admit, running
 from tests.support.engines import Engine, engine
 
@@ -67,6 +68,23 @@ async def test_a_restart_is_waited_for_and_nothing_is_lost() -> None:
         await wait_ready(store.client, 5)
         assert await store.turns.running_marks([ticket]) == [(True, False)]
         await store.close()
+
+
+async def test_a_worker_that_finds_its_redis_again_takes_turns_at_once() -> None:
+    """The pause before the next try of the turns' own connection ends when any other one is answered."""
+    with engine("valkey") as server:
+        store = open_store(server.url, "ns")
+        try:
+            await admit(store)
+            server.kill()
+            for _ in range(20):
+                with pytest.raises(StoreUnavailable):
+                    await admit(store)
+            server.start()
+            await store.ping()
+            assert isinstance(await admit(store, message_id="m2"), Queued)
+        finally:
+            await store.close()
 
 
 @pytest.mark.parametrize("command", ["call", "batch"])

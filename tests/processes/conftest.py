@@ -64,7 +64,8 @@ def fleet(shared_fleet: Fleet) -> Fleet:
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """A failed test shows what its workers logged."""
     report = yield
-    running = getattr(item, "funcargs", {}).get("fleet")
+    given = getattr(item, "funcargs", {})
+    running = given.get("fleet") or getattr(given.get("site"), "fleet", None)
     if report.failed and isinstance(running, Fleet):
         report.sections.append(("fleet", running.log()))
     return report

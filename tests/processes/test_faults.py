@@ -8,7 +8,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx
@@ -38,13 +38,18 @@ class Site:
     proxy: FaultProxy
     fleet: Fleet
     ledger: Ledger
+    heard: dict[int, int] = field(default_factory=dict)
 
     @property
     def direct(self) -> str:
         return self.engine.url
 
     def said(self, word: str) -> bool:
-        return any(word in node.log for node in self.fleet.nodes)
+        """Whether some worker logged it during this test."""
+        return any(word in node.log[self.heard.get(node.number, 0) :] for node in self.fleet.nodes)
+
+    def listen(self) -> None:
+        self.heard = {node.number: len(node.log) for node in self.fleet.nodes}
 
 
 @pytest.fixture(scope="module")
@@ -66,6 +71,7 @@ async def site(running_site: Site, http: httpx.AsyncClient) -> Site:
     running_site.fleet.start(2)
     for node in running_site.fleet.nodes:
         await wait_found(lambda node=node: probe(http, f"{node.url}/readyz", 200))  # type: ignore[misc]
+    running_site.listen()
     return running_site
 
 

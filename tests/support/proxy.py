@@ -17,11 +17,12 @@ CHUNK = 65536
 
 @dataclass(eq=False)
 class _Link:
-    """One connection through the proxy: its two writers, and whether its bytes vanish."""
+    """One connection through the proxy: its two writers, whether its bytes vanish, and what is not answered yet."""
 
     client: asyncio.StreamWriter
     server: asyncio.StreamWriter | None = None
     deaf: bool = False
+    unanswered: int = 0
 
     def abort(self) -> None:
         for writer in (self.client, self.server):
@@ -162,11 +163,21 @@ class FaultProxy:
             commands.feed(data)
             count = sum(1 for _ in iter(commands.gets, False))
             if self._error:
+                await self._until_answered(link)
                 link.client.write(self._error * count)
             else:
+                link.unanswered += count
                 link.server.write(data)
 
+    async def _until_answered(self, link: _Link) -> None:
+        """Replies have an order: ours may not overtake the server's. Only one that waits for news can be without."""
+        for _ in range(200):
+            if not link.unanswered:
+                return
+            await asyncio.sleep(0.005)
+
     async def _back(self, link: _Link, reader: asyncio.StreamReader) -> None:
+        replies = hiredis.Reader()
         while data := await reader.read(CHUNK):
             await asyncio.sleep(self.latency)
             if link.deaf:
@@ -174,6 +185,9 @@ class FaultProxy:
             if self._lose > 0:
                 self._lose -= 1
                 return
+            replies.feed(data)
+            while replies.gets() is not False:
+                link.unanswered = max(0, link.unanswered - 1)
             link.client.write(data)
 
 
