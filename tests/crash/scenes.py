@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import signal
 import uuid
 from collections.abc import Awaitable, Callable
@@ -179,6 +180,16 @@ async def is_draining(cell: Cell) -> bool:
 def has_done(cell: Cell, turns: int) -> bool:
     """Whether the victim ended so many turns and served the callback."""
     return "release_push" in cell.victim.trace and cell.victim.trace.count("finish_turn") >= turns
+
+
+@scene("admit_turn", "pass_turn", agent="Outdated")
+async def passing_on(cell: Cell, point: Point | None) -> None:
+    """A turn is left to a worker of another version, which is there by its word only."""
+    cell.start(point=point)
+    async with cell.store() as store:
+        await store.fleet.beat_worker("another", json.dumps({"assistant": "another version"}))
+    await cell.say("echo passed", wait=False)
+    await cell.until(lambda: "pass_turn" in cell.victim.trace, "it was passed on")
 
 
 RECOVERY = ("reap_worker", "take_over", "settle_hint", "deliveries", "claim_push", "settle_delivery")

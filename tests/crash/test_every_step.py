@@ -33,6 +33,8 @@ ELSEWHERE = {
     "list_tasks": "reads",
     "read_message": "reads",
     "workers": "reads",
+    "schema": "reads",
+    "take_namespace": "a worker's start, before it can have a turn",
     "list_dead_letters": "reads",
     "retry_dead_letter": "an operator's",
     "ask_reload": "an operator's",

@@ -231,5 +231,12 @@ class Direct(Puppet):
     direct_replies: ClassVar[bool] = True
 
 
-KINDS = (Puppet, Superseding, ReplaySafe, Twice, Threaded, Direct)
+class Outdated(Puppet):
+    """Would rather leave every turn to a worker of another version."""
+
+    def elsewhere(self, stored: str) -> str:
+        return "another version"
+
+
+KINDS = (Puppet, Superseding, ReplaySafe, Twice, Threaded, Direct, Outdated)
 AGENTS: dict[str, type[Puppet]] = {kind.__name__: kind for kind in KINDS}
