@@ -207,6 +207,7 @@ def _build(settings: Settings, agent: Agent) -> Node:
     rhythm = Rhythm(settings.heartbeat_seconds, settings.presumed_dead_seconds)
     pusher = build_pusher(settings, worker) if settings.push_notifications_enabled else None
     worker.courier = pusher
+    worker.release = release()
     return Node(store, worker, Heart(worker, rhythm), _streams(settings), agent, pusher)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from server.commands.admin.opening import opened, plan_of, store_url
+from server.commands.admin.opening import opened, plan_of, store_url, unreachable
 from server.commands.show import complain
 from server.config import ConfigRefused, Plan
 from server.config.problems import problem
@@ -43,8 +43,7 @@ def reload(arguments: Mapping[str, Any], environ: Mapping[str, str]) -> int:
     except ConfigRefused as refused:
         return complain(refused)
     except StoreError as error:
-        found = problem("store_unreachable", where, f"{error}.", "See that it runs, and that this is its address.")
-        return complain(ConfigRefused([found]))
+        return complain(unreachable(where, error))
 
 
 async def _reload(url: str, plan: Plan, wanted: str | None, timeout: float) -> int:

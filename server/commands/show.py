@@ -110,6 +110,8 @@ def _rows(plan: Plan, agent: AgentFacts) -> Iterator[str]:
     yield f"  listening  {plan.local_url}"
     if plan.settings.url != plan.local_url:
         yield f"  public     {plan.settings.url}"
+    if plan.settings.metrics_enabled and plan.settings.metrics_port:
+        yield f"  metrics    http://{plan.settings.metrics_interface}:{plan.settings.metrics_port}/metrics"
     yield f"  store      {plan.store}"
     yield f"  workers    {plan.workers}"
 

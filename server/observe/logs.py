@@ -32,8 +32,12 @@ class JsonLines(logging.Formatter):
             "logger": record.name,
         }
         if message.startswith(_EVENT_PREFIX):
-            line["event"], _, message = message.partition(" ")
+            event, _, message = message.partition(" ")
+            line["event"] = event.removesuffix(":")
             facts = dict(pair.split("=", 1) for pair in message.split() if "=" in pair)
+            if "message" in facts:
+                # That name is the line's own text.
+                facts["message_id"] = facts.pop("message")
             line.update({name: _number(name, value) for name, value in facts.items() if name not in line})
         line["message"] = message
         if (turn := turnlog.current.get()) is not None:

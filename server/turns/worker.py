@@ -48,6 +48,8 @@ class Worker:
         self.admits = True
         """Whether messages are accepted here. Not any more in the second half of a drain, so that it has an end under a
         balancer that goes on sending; what it sends is answered 503, and any other worker takes it."""
+        self.release = ""
+        """The version of this software, for who watches a rolling upgrade."""
         self.loaded: dict[str, str] = {}
         """Which wish for a reload this worker has followed, and what went wrong with it."""
         self.closing = asyncio.Event()
@@ -74,6 +76,7 @@ class Worker:
                 "draining": self.draining,
                 "loaded": self.loaded,
                 "assistant": self.agent.fingerprint,
+                "release": self.release,
             }
         )
 

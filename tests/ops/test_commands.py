@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from importlib.metadata import version
 
 import httpx
 
@@ -166,3 +167,15 @@ async def test_what_is_not_there_is_said_so(fleet: Fleet, nonstick: Nonstick) ->
     lost = await nonstick("ps", store="redis://127.0.0.1:1/0", namespace="x")
     assert lost.code == 2
     assert "store_unreachable" in lost.err
+
+
+async def test_a_fleet_that_is_not_there_is_said_with_those_that_are(fleet: Fleet, nonstick: Nonstick) -> None:
+    done = await nonstick("ps", "--json", namespace="nobody")
+    assert (done.code, done.data) == (0, [])
+    assert "No worker of nobody was seen" in done.err
+    assert fleet.settings["namespace"] in done.err
+
+
+async def test_workers_tell_their_release(fleet: Fleet, nonstick: Nonstick) -> None:
+    listed = (await nonstick("workers", "list", "--json")).data
+    assert {it["release"] for it in listed if it["standing"] == "alive"} == {version("nonstick")}

@@ -62,11 +62,14 @@ def test_every_line_of_a_turn_carries_its_ids() -> None:
 
 
 def test_a_collector_gets_the_facts_of_a_turn_as_values_of_their_own() -> None:
-    text = "a2a_server.turn.ended task=7 state=completed duration_ms=12 attempt=1 caller=123456"
+    text = "a2a_server.turn.ended task=7 state=completed duration_ms=12 attempt=1 caller=123456 message=ab12"
     record = logging.makeLogRecord({"msg": text, "levelname": "INFO", "name": "server.observe.turnlog"})
     line = json.loads(JsonLines().format(record))
     wanted = {"event": "a2a_server.turn.ended", "task": "7", "duration_ms": 12, "attempt": 1, "caller": "123456"}
-    assert wanted.items() <= line.items()
+    assert {**wanted, "message_id": "ab12"}.items() <= line.items()
+    warning = logging.makeLogRecord({"msg": "a2a_server.push.not_encrypted: set keys", "levelname": "WARNING"})
+    told = json.loads(JsonLines().format(warning))
+    assert (told["event"], told["message"]) == ("a2a_server.push.not_encrypted", "set keys")
 
 
 @pytest.fixture

@@ -115,3 +115,21 @@ async def test_check_says_what_is_wrong_with_the_store_before_anybody_starts() -
 def _nonstick(*words: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", "import sys; from server.cli import main; sys.exit(main())", *words]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=ROOT)
+
+
+async def test_a_watch_outlives_a_restart_of_the_store(tmp_path: Path) -> None:
+    shown, said = tmp_path / "shown", tmp_path / "said"
+    with engine("valkey", port=0) as server, shown.open("wb") as out, said.open("wb") as err:
+        words = ["ps", "--watch", "0.1", "--namespace", "n", "--redis", f"redis://127.0.0.1:{server.port}/0"]
+        command = [sys.executable, "-c", "import sys; from server.cli import main; sys.exit(main())", *words]
+        watching = await asyncio.create_subprocess_exec(*command, stdout=out, stderr=err, cwd=ROOT)
+        try:
+            await wait_until(lambda: "Nothing runs" in shown.read_text(), what="the first look")
+            await asyncio.to_thread(server.kill)
+            await wait_until(lambda: "did not answer" in said.read_text(), what="the fault")
+            await asyncio.to_thread(server.start)
+            seen = shown.read_text().count("Nothing runs")
+            await wait_until(lambda: shown.read_text().count("Nothing runs") > seen, what="a look after the restart")
+        finally:
+            watching.terminate()
+            await asyncio.wait_for(watching.wait(), 10)

@@ -9,12 +9,11 @@ from typing import Any
 
 from server.commands.admin import change, look
 from server.commands.admin.finding import NotThere
-from server.commands.admin.opening import Opened, opened, plan_of, store_url
+from server.commands.admin.opening import Opened, opened, plan_of, store_url, unreachable
 from server.commands.admin.tables import Shown
 from server.commands.show import complain
 from server.config import ConfigRefused
-from server.config.problems import problem
-from stores.errors import StoreError
+from stores.errors import StoreError, StoreUnavailable
 
 Command = Callable[[Opened], Awaitable[Shown]]
 
@@ -33,8 +32,7 @@ def operate(name: str, arguments: dict[str, Any], environ: Mapping[str, str]) ->
         print(error, file=sys.stderr)
         return 1
     except StoreError as error:
-        found = problem("store_unreachable", where, f"{error}.", "See that it runs, and that this is its address.")
-        return complain(ConfigRefused([found]))
+        return complain(unreachable(where, error))
     except KeyboardInterrupt:
         return 130
 
@@ -43,7 +41,15 @@ async def _operate(url: str, plan: Any, command: Command, arguments: dict[str, A
     async with opened(url, plan, arguments["namespace"]) as fleet:
         every = arguments.get("watch")
         while True:
-            shown = await command(fleet)
+            try:
+                shown = await command(fleet)
+            except StoreUnavailable as error:
+                # Who watches a failover wants to see its end.
+                if every is None:
+                    raise
+                print(error, file=sys.stderr, flush=True)
+                await asyncio.sleep(every)
+                continue
             if every is not None and not arguments["json"] and sys.stdout.isatty():
                 print("\033[2J\033[H", end="")
             print(shown.render(as_json=arguments["json"]), flush=True)

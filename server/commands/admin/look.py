@@ -92,7 +92,7 @@ async def workers_list(fleet: Opened) -> Shown:
     data = [
         {
             "id": worker.id,
-            **{name: said(worker).get(name) for name in ("host", "pid")},
+            **{name: said(worker).get(name) for name in ("host", "pid", "release")},
             "standing": standing(worker, now),
             "turns": [ref.task_id for ref in worker.turns],
             "deliveries": worker.deliveries,
@@ -108,10 +108,11 @@ async def workers_list(fleet: Opened) -> Shown:
             len(worker.turns),
             worker.deliveries,
             since(worker.seen_ms, now),
+            said(worker).get("release") or "-",
         )
         for worker in workers
     ]
-    head = ("WORKER", "HOST/PID", "STANDING", "TURNS", "DELIVERIES", "LAST BEAT")
+    head = ("WORKER", "HOST/PID", "STANDING", "TURNS", "DELIVERIES", "LAST BEAT", "RELEASE")
     return Shown(data, table(head, rows, empty=f"No worker of {fleet.namespace} is known."))
 
 

@@ -88,6 +88,9 @@ async def opened(url: str, plan: Plan, wanted: str | None) -> AsyncIterator[Open
         if newer := judge_schema(await store.fleet.schema()):
             found, todo = newer[0].found, "Use that release's own commands."
             raise ConfigRefused([problem("store_unfit", plan.store, f"{name}: {found}.", todo)])
+        if wanted is not None and not await store.client.call("EXISTS", store.keys.workers):
+            known = ", ".join(await namespaces(store.client)) or "none"
+            print(f"No worker of {wanted} was seen on {plan.store} lately. There are: {known}.", file=sys.stderr)
         admin = AdminStore(store.client, store.keys, store.limits)
         yield Opened(store, admin, Surveyor(store.client, store.keys), plan.settings, plan.store)
     finally:
@@ -131,6 +134,12 @@ def _answers(address: str) -> bool:
         except OSError:
             return False
     return True
+
+
+def unreachable(where: str, error: Exception) -> ConfigRefused:
+    """The store was named and can't be asked."""
+    hint = "See that it runs, and that this is its address."
+    return ConfigRefused([problem("store_unreachable", where, f"{str(error).rstrip('.')}.", hint)])
 
 
 def _unreachable(message: str, hint: str) -> ConfigRefused:
