@@ -7,7 +7,6 @@ operations of their own, or those of `TurnStore`, each atomic and fenced.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from stores import scripts
@@ -17,6 +16,7 @@ from stores.errors import StoreCorrupt
 from stores.keys import ContextRef, DeliveryRef, Keys, TurnRef, parse_context, tag_of_task
 from stores.records import DeadLetter, Limits
 from stores.scripts import Argument
+from stores.sights import ContextSight, FleetCounts, TaskSight, TurnSight, WorkerSight
 
 _OF_CONTEXT = ("id", "run", "run_owner", "run_fence", "run_mid", "started", "cancel", "open")
 _DRAIN = scripts.load("ask_drain")
@@ -26,79 +26,6 @@ _DROP_LETTER = scripts.load("drop_letter")
 BATCH = 500
 
 Settled = Literal["live", "released", "moved", "repaired"]
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerSight:
-    """One incarnation. `seen_ms` is its latest beat, 0 when that lapsed; `info` is what it says of itself."""
-
-    id: str
-    info: str
-    count: str
-    seen_ms: int
-    wish: str
-    turns: tuple[TurnRef, ...]
-    deliveries: int
-    reaped: bool
-
-
-@dataclass(frozen=True, slots=True)
-class ContextSight:
-    """One context. `counted_until_ms` is the deadline of its place under the cap, 0 when it has none."""
-
-    ref: ContextRef
-    context_id: str
-    running: str
-    owner: str
-    fence: str
-    mid: str
-    started_ms: int
-    canceling: bool
-    queued: int
-    open: int
-    session_bytes: int
-    counted_until_ms: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class TurnSight:
-    """One turn that runs, or (`worker` is '') a queue that nobody runs."""
-
-    context: ContextSight
-    worker: str
-    state: str
-    attempt: int
-    progress_ms: int
-
-
-@dataclass(frozen=True, slots=True)
-class TaskSight:
-    """The facts of a task beside its document."""
-
-    caller: str
-    task_id: str
-    context_id: str
-    state: str
-    phase: str
-    at_ms: int
-    created_ms: int
-    last: str
-    doc_bytes: int
-    events: int
-    callbacks: int
-    letters: int
-    ttl_ms: int
-
-
-@dataclass(frozen=True, slots=True)
-class FleetCounts:
-    """How many there are of what the whole fleet shares."""
-
-    live: int
-    workers: int
-    letters: int
-    undelivered: int
-    ready: int
 
 
 class AdminStore:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from stores import Store
-from stores.admin import AdminStore, ContextSight
+from stores.admin import AdminStore
 from stores.keys import ContextRef
+from stores.sights import ContextSight
 from tests.contract.builders import CALLER, WORKER, finish, live, queued, roster, running, waiting
 
 

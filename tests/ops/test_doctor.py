@@ -10,11 +10,11 @@ import pytest
 
 from server.commands.admin.doctor import judge_keys, judge_live, judge_workers
 from stores import Store, open_store
-from stores.admin import WorkerSight
 from stores.census import Census
 from stores.fitness import EngineFacts, judge_engine
 from stores.keys import DeliveryRef
 from stores.records import Limits
+from stores.sights import WorkerSight
 from tests.contract.builders import CALLER, WORKER, running
 from tests.ops.conftest import Nonstick, unique
 from tests.support.agents import Ledger

@@ -14,8 +14,8 @@ import time
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from server.commands.admin.look import is_alive
 from server.commands.admin.opening import Opened
+from server.commands.admin.workers import is_alive
 from server.protocol import documents
 from server.protocol.model import Message, Part, Role, State, Status, StatusUpdate, fold
 from server.turns.record import Asked, dump_asked, task_of

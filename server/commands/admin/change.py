@@ -8,9 +8,10 @@ from typing import Any
 
 from server.commands.admin.act import Ending, Operator
 from server.commands.admin.finding import NotThere, caller_of_task, context_of
-from server.commands.admin.look import letter_name, place_of
+from server.commands.admin.letters import letter_name
 from server.commands.admin.opening import Opened
 from server.commands.admin.tables import Shown
+from server.commands.admin.workers import place_of
 
 MOST_LETTERS = 10_000
 LOOK_SECONDS = 0.2

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from server.commands.admin import change, look
+from server.commands.admin import change, contexts, letters, tasks, turns, workers
 from server.commands.admin.finding import NotThere
 from server.commands.admin.opening import Opened, opened, plan_of, store_url, unreachable
 from server.commands.admin.tables import Shown
@@ -64,17 +64,19 @@ def choose(name: str, given: dict[str, Any]) -> Command:
 
     match name, given.get("action"):
         case "ps", _:
-            return look.ps
+            return turns.ps
         case "doctor", _:
             return lambda fleet: doctor.doctor(fleet, most=given["keys"], repair=given["repair"])
         case "capacity", _:
             return lambda fleet: capacity.capacity(fleet, most=given["keys"])
         case "tasks", "list":
-            return lambda fleet: look.tasks_list(
+            return lambda fleet: tasks.tasks_list(
                 fleet, state=given["state"], limit=given["limit"], caller=given["caller"]
             )
         case "tasks", "show":
-            return lambda fleet: look.tasks_show(fleet, given["task"], caller=given["caller"], content=given["content"])
+            return lambda fleet: tasks.tasks_show(
+                fleet, given["task"], caller=given["caller"], content=given["content"]
+            )
         case "tasks", "cancel":
             return lambda fleet: change.tasks_cancel(
                 fleet, given["task"], caller=given["caller"], wait=given["wait"], force=given["force"]
@@ -82,19 +84,19 @@ def choose(name: str, given: dict[str, Any]) -> Command:
         case "tasks", "fail":
             return lambda fleet: change.tasks_fail(fleet, given["task"], caller=given["caller"], reason=given["reason"])
         case "contexts", "list":
-            return lambda fleet: look.contexts_list(fleet, limit=given["limit"])
+            return lambda fleet: contexts.contexts_list(fleet, limit=given["limit"])
         case "contexts", "show":
-            return lambda fleet: look.contexts_show(fleet, given["context"], caller=given["caller"])
+            return lambda fleet: contexts.contexts_show(fleet, given["context"], caller=given["caller"])
         case "contexts", "release":
             return lambda fleet: change.contexts_release(
                 fleet, given["context"], caller=given["caller"], wait=given["wait"], force=given["force"]
             )
         case "workers", "list":
-            return look.workers_list
+            return workers.workers_list
         case "workers", "drain":
             return lambda fleet: change.workers_drain(fleet, given["worker"], wait=given["wait"])
         case "push", "list":
-            return lambda fleet: look.push_list(fleet, limit=given["limit"])
+            return lambda fleet: letters.push_list(fleet, limit=given["limit"])
         case "push", action:
             return lambda fleet: change.push_change(
                 fleet, str(action), letter=given["letter"], task=given["task"], every=given["all"]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
-from server.commands.admin.look import is_alive, place_of
 from server.commands.admin.opening import Opened
 from server.commands.admin.tables import Shown, short, table
-from stores.admin import ContextSight, WorkerSight
+from server.commands.admin.workers import is_alive, place_of
 from stores.census import Census
 from stores.fitness import FULL, Finding, engine_facts, judge_engine
+from stores.sights import ContextSight, WorkerSight
 
 
 async def doctor(fleet: Opened, *, most: int, repair: bool) -> Shown:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from server.auth.caller import ANONYMOUS
 from stores.units import span
 
 
@@ -54,3 +55,7 @@ def short(text: str, length: int = 36) -> str:
     """Client text may be long, and may hold what a terminal would obey."""
     safe = "".join(char if char.isprintable() else "\ufffd" for char in text[: length + 1])
     return safe if len(safe) <= length else safe[: length - 1] + "…"
+
+
+def shown_caller(caller: str) -> str:
+    return "anonymous" if caller == ANONYMOUS.key else caller
