@@ -71,6 +71,7 @@ def running(assistant: Path, folder: Path) -> Iterator[Running]:
                 banner += line
                 if "Ctrl-C stops" in line:
                     break
+            timer.cancel()  # it is up; how long the tests need it is their own matter
             found = re.search(r"listening +(http://\S+)", banner)
             assert found, (folder / "server.log").read_text()
             yield Running(found[1], banner, data, process, folder)

@@ -154,7 +154,7 @@ def test_a_drain_has_an_end() -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGQUIT])
 def test_a_quick_stop_gives_the_application_no_time(number: signal.Signals) -> None:
     with toy(**STORE) as server:
-        wait_until(lambda: server.get().status_code == 200, "it answers")
+        wait_until(lambda: len(list(server.folder.glob("startup-*"))) == 2, "both workers answer")
         server.process.send_signal(number)
         assert server.process.wait(5) == 0
         assert [path.read_text() for path in server.folder.glob("drained-*")] == ["0.0", "0.0"]

@@ -47,6 +47,7 @@ class Toy:
             for _ in range(2):
                 step = (await receive())["type"]
                 await send({"type": f"{step}.complete"})
+                (self.state.folder / f"{step.rpartition('.')[2]}-{os.getpid()}").touch()
             return
         if scope["path"] == "/hold":
             await self._hold()
