@@ -71,6 +71,9 @@ async def serving(handler: Handler) -> AsyncIterator[Fake]:
         yield fake
     finally:
         server.close()
+        # A connection that was just accepted becomes a task of ours only a few rounds of the loop later.
+        for _ in range(5):
+            await asyncio.sleep(0)
         # a slow answer may still be on its way to a client that has long gone
         for task in list(connections):
             task.cancel()
