@@ -6,7 +6,6 @@ No cluster and no container engine is needed: what they would complain about is 
 from __future__ import annotations
 
 import copy
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from server.config.endpoints import load_settings
 from server.config.settings import Settings
 from server.transport.metrics import PATH as METRICS_PATH
 from server.worker import MARGIN_SECONDS
+from tests.ops import schemas
 from tests.support.fleet import ROOT, Fleet
 
 FOLDER = ROOT / "deploy/kubernetes"
@@ -34,9 +34,6 @@ KINDS = {
     "NetworkPolicy": "networking.k8s.io/v1",
     "Kustomization": "kustomize.config.k8s.io/v1beta1",
 }
-SCHEMAS = ROOT / "tests/ops/schemas"
-KUBERNETES = json.loads((SCHEMAS / "kubernetes-1.37.json").read_text())
-COMPOSE = json.loads((SCHEMAS / "compose-spec.json").read_text())
 
 
 def load(path: Path) -> dict[str, Any]:
@@ -74,8 +71,8 @@ def _public_key() -> str:
 
 def complaints(document: Any, kind: str) -> list[str]:
     """What a cluster that validates strictly would say."""
-    schema = {**KUBERNETES, "$ref": f"#/$defs/{kind}"}
-    return [f"{error.json_path}: {error.message}" for error in Draft202012Validator(schema).iter_errors(document)]
+    validator = Draft202012Validator(schemas.kubernetes(kind, KINDS[kind]))
+    return [f"{error.json_path}: {error.message}" for error in validator.iter_errors(document)]
 
 
 def test_a_cluster_that_validates_strictly_takes_every_manifest() -> None:
@@ -108,7 +105,7 @@ def test_a_mistake_in_a_manifest_would_be_found(place: tuple[str | int, ...], va
 
 def test_the_compose_file_is_one() -> None:
     compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
-    validator = Draft7Validator(COMPOSE)
+    validator = Draft7Validator(schemas.compose())
     assert [f"{error.json_path}: {error.message}" for error in validator.iter_errors(compose)] == []
     compose["services"]["nonstick"]["read_onyl"] = True
     compose["services"]["valkey"]["healthcheck"]["intervall"] = "1s"
