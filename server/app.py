@@ -46,6 +46,7 @@ from server.turns.service import Service
 from server.turns.worker import Worker
 from stores import Store, open_store
 from stores.client import wait_ready
+from stores.errors import StoreError
 from stores.limits import RequestLimit
 from stores.preflight import require_fit
 from stores.records import Limits
@@ -113,9 +114,7 @@ def create_app(settings: Settings, agent: Agent | None = None) -> FastAPI:
         app.router.routes.extend(observing.routes(calls))
         app.state.node = node
         app.state.drain = _drain(node)
-        await wait_ready(node.store.client, STORE_WAIT_SECONDS)
-        for finding in await require_fit(node.store):
-            log.warning("a2a_server.store.%s %s", finding.about, finding)
+        await _require_store(node.store)
         await verifier.start()
         node.store.signals.start()
         await answering.start()
@@ -142,6 +141,17 @@ def create_app(settings: Settings, agent: Agent | None = None) -> FastAPI:
     app = Application(lifespan=lifespan, openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
     app.add_exception_handler(HTTPException, http_error)
     return app
+
+
+async def _require_store(store: Store) -> None:
+    """Waits for the store and sees that it is fit; what keeps this worker from starting is said in one line."""
+    try:
+        await wait_ready(store.client, STORE_WAIT_SECONDS)
+        for finding in await require_fit(store):
+            log.warning("a2a_server.store.%s %s", finding.about, finding)
+    except StoreError as error:
+        log.critical("a2a_server.store.unfit this worker can't start: %s", error)
+        raise
 
 
 def load(settings: Settings) -> Agent:

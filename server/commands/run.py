@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from server.commands.fit import look_at_store
 from server.commands.probe import prepare
 from server.commands.show import banner, complain
 from server.config import ConfigRefused, Flags, Plan, Settings
@@ -16,6 +17,8 @@ def run(flags: Flags, environ: Mapping[str, str], version: str) -> int:
 
     try:
         plan, agent = prepare(flags, environ)
+        # Said here in a sentence; a worker that finds it later can only fail to start. Its warnings are the workers'.
+        look_at_store(plan)
 
         def on_ready(running: Plan) -> None:
             # The plan still knows the store by its folder, which says more than a socket's path.

@@ -104,6 +104,9 @@ async def test_check_says_what_is_wrong_with_the_store_before_anybody_starts() -
         assert "validation.a2a_server.store_unfit" in refused.stderr
         assert "noeviction" in refused.stderr
         assert "newer release" in refused.stderr
+        started = await asyncio.to_thread(_nonstick, "run", *words[1:], "--port", "0")
+        assert (started.returncode, started.stdout) == (2, "")
+        assert started.stderr == refused.stderr
         # An older release's commands keep their hands off, too.
         ps = await asyncio.to_thread(_nonstick, "ps", "--namespace", "echo", "--redis", url)
         assert (ps.returncode, "Use that release's own commands" in ps.stderr) == (2, True)
