@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from stores import scripts
+from stores.caretaker import Caretaker
 from stores.client import Client
 from stores.decode import word_of
 from stores.errors import StoreCorrupt
@@ -35,6 +36,7 @@ class AdminStore:
         self._client = client
         self._keys = keys
         self._limits = limits
+        self._care = Caretaker(client, keys, limits) if client.apart else None
 
     async def now_ms(self) -> int:
         """The store's clock, the only one that stored times can be compared with."""
@@ -157,6 +159,8 @@ class AdminStore:
     async def settle_context(self, sight: ContextSight) -> Settled:
         """Makes the fleet's hints about a context what its own keys say."""
         keys, ref = self._keys, sight.ref
+        if self._care is not None:
+            return await self._settle_apart(self._care, sight)
         reply = await self._client.run(
             _SETTLE,
             (
@@ -185,6 +189,17 @@ class AdminStore:
                 return word
             case other:
                 raise StoreCorrupt(f"settle_context answered {other!r}")
+
+    async def _settle_apart(self, care: Caretaker, sight: ContextSight) -> Settled:
+        before = await care.turns_of(sight.owner) if sight.owner else set()
+        ready = sight.ref in await self.ready()
+        found = await care.repair(sight.ref)
+        if found.word == "free":
+            return "released"
+        if found.owner != sight.owner:
+            return "moved"
+        lost = found.running and sight.ref not in before
+        return "repaired" if lost or (found.waits and not ready) else "live"
 
     # --- turns -----------------------------------------------------------------------------------------------
 
@@ -250,11 +265,14 @@ class AdminStore:
     async def drop_letter(self, letter: DeadLetter) -> bool:
         """Forgets a dead letter for good; False when it was gone."""
         ref = DeliveryRef(letter.caller, letter.task_id)
+        push = self._keys.push(ref.tag, ref.caller, ref.task_id)
         reply = await self._client.run(
             _DROP_LETTER,
-            (self._keys.push(ref.tag, ref.caller, ref.task_id), self._keys.letters),
+            (push,) if self._client.apart else (push, self._keys.letters),
             {"name": letter.name, "to": letter.event, "entry": ref.text},
         )
+        if self._client.apart:
+            await self._client.call("ZREM", self._keys.letters, f"{ref.text}:{letter.name}:{letter.event}")
         return word_of(reply) == "dropped"
 
     async def _batched(self, commands: Sequence[Sequence[Argument]]) -> list[Any]:

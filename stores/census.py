@@ -22,9 +22,10 @@ _CLASSES = {
     "t": "task",
     "e": "event log",
     "p": "callbacks",
+    "b": "what a context owes",
 }
 OF_TASK = ("task", "event log", "message", "callbacks")
-OF_CONTEXT = ("context", "queue", "listing of a context")
+OF_CONTEXT = ("context", "queue", "what a context owes", "listing of a context")
 
 
 @dataclass(slots=True)
@@ -123,16 +124,17 @@ class Surveyor:
 
     async def _walk(self, pattern: str, most: int, found: Census) -> AsyncIterator[list[str]]:
         """Matching keys of so many keys of the whole store. A key may come twice, as SCAN says, so it is shown once."""
-        cursor, seen = "0", set[str]()
-        while True:
-            cursor, keys = await self._client.call("SCAN", cursor, "MATCH", pattern, "COUNT", STEP)
-            found.walked += STEP
-            new = [key for key in keys if key not in seen]
-            seen.update(new)
-            if new:
-                yield new
-            if str(cursor) == "0":
-                return
-            if found.walked >= most:
-                found.complete = False
-                return
+        for node in await self._client.nodes():
+            cursor, seen = "0", set[str]()
+            while True:
+                if found.walked >= most:
+                    found.complete = False
+                    return
+                cursor, keys = await node.call("SCAN", cursor, "MATCH", pattern, "COUNT", STEP)
+                found.walked += STEP
+                new = [key for key in keys if key not in seen]
+                seen.update(new)
+                if new:
+                    yield new
+                if str(cursor) == "0":
+                    break

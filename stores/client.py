@@ -51,9 +51,13 @@ _PASSING = re.compile(
 class Client:
     """Commands and scripts on one Redis or Valkey."""
 
-    def __init__(self, url: str) -> None:
+    apart = False
+    """Whether keys with different hash tags may be on different nodes, as on a Cluster."""
+
+    def __init__(self, url: str, meter: Meter | None = None) -> None:
+        """`meter`: who counts the calls of several clients together."""
         self.url = url
-        self.meter = Meter()
+        self.meter = meter or Meter()
         self._where = topology(url)
         retry = self.meter.retry(ExponentialWithJitterBackoff(base=0.02, cap=0.2), RETRIES)
         pool = self._where.pool(
@@ -147,6 +151,14 @@ class Client:
             await self.call("SCRIPT", "LOAD", script.body)
             return await self.batch(commands)
 
+    async def nodes(self) -> Sequence[Client]:
+        """Every primary there is, as a client of its own."""
+        return [self]
+
+    async def ping(self) -> None:
+        """Whether every primary answers."""
+        await asyncio.gather(*(node.call("PING") for node in await self.nodes()))
+
     @property
     def connects(self) -> int:
         """How often the shared connection was made."""
@@ -237,7 +249,7 @@ async def wait_ready(client: Client, seconds: float) -> None:
     deadline = asyncio.get_running_loop().time() + seconds
     while True:
         try:
-            await client.call("PING")
+            await client.ping()
             return
         except StoreDenied:
             raise  # at a start this is a wrong password, and waiting would only hide it

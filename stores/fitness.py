@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 from stores import scripts
 from stores.client import POOL_SIZE, Client
@@ -90,6 +91,23 @@ async def _apart(client: Client) -> float:
     seconds, micros = await client.call("TIME")
     theirs, ended = int(seconds) + int(micros) / 1e6, time.time()
     return max(began - theirs, theirs - ended, 0.0)
+
+
+async def judge_store(client: Client, *, pings: int = 20, workers: int = 1) -> list[Finding]:
+    """Everything about every primary there is; of a Cluster each finding says which."""
+    nodes = await client.nodes()
+    found: list[Finding] = []
+    for node in nodes:
+        facts = await engine_facts(node, pings=pings)
+        of_node = list(judge_engine(facts, workers=workers))
+        if client.apart:
+            if not int(facts.info.get("connected_slaves", 1)):
+                todo = "Give each primary of the Cluster a replica."
+                of_node.append(Finding("replica", "warn", "none: with it gone, its conversations stand still", todo))
+            place = urlsplit(node.url).netloc.rpartition("@")[2]
+            of_node = [replace(finding, about=f"{finding.about} of {place}") for finding in of_node]
+        found += of_node
+    return found
 
 
 def judge_engine(engine: EngineFacts, *, workers: int = 1) -> Iterator[Finding]:

@@ -77,8 +77,8 @@ class FleetStore:
         )
         return tuple(reply[1]) if word_of(reply) == "reaped" else None
 
-    async def settle_hint(self, worker: str, entry: str) -> None:
-        """One turn of a dead worker's list needs nobody's attention any more."""
+    async def settle_hint(self, worker: str, entry: str, *, taken: bool = True) -> None:
+        """One turn of a dead worker's list needs nobody's attention any more; `taken`: somebody has it now."""
         keys = self._keys
         lists = (keys.workers, keys.turns(worker), keys.deliveries(worker))
         await self._client.run(_SETTLE, lists, {"worker": worker, "entry": entry})

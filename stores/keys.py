@@ -11,10 +11,14 @@ All keys begin with the namespace. `{...}` is the hash tag: what shares it share
 | `ns:{tag}:t:<caller>:<task>` | hash | task: state, phase, document, cursor | context while open, then task |
 | `ns:{tag}:e:<caller>:<task>` | stream | the task's events, ids `<fence>-<sequence>` | context while open, then log |
 | `ns:{tag}:p:<caller>:<task>` | hash | callbacks: cursors, dead letters, who delivers | as the task |
+| `ns:{tag}:b:<cid>` | hash | on a Cluster: its reservations, what it owes to other slots | context |
 | `ns:{live}:contexts` | zset | live contexts by deadline | context |
+| `ns:{live}:contexts:stamps` | zset | on a Cluster: the same by stamp; so beside a caller's | context |
+| `ns:{live}:contexts:stamp` | string | on a Cluster: the last stamp; so beside a caller's | context |
+| `ns:{live}:contexts:sweep` | hash | on a Cluster: how far the sweep is | context |
 | `ns:{fleet}:workers` | zset | incarnations by last beat | context |
 | `ns:{fleet}:beat:<worker>` | hash | counter, info | beat |
-| `ns:{fleet}:turns:<worker>` | set | turns it runs, `<tag>:<caller>:<cid>:<task>` | context |
+| `ns:{fleet}:turns:<worker>` | set | turns it runs, `<tag>:<caller>:<cid>:<task>`, on a Cluster `:<nonce>` | context |
 | `ns:{fleet}:deliveries:<worker>` | set | tasks whose callbacks it serves, `<caller>:<task>` | context |
 | `ns:{fleet}:undelivered` | set | tasks with news for callbacks that nobody serves | context |
 | `ns:{fleet}:letters` | zset | dead letters by time, `<caller>:<task>:<config>:<event>` | context |
@@ -26,6 +30,8 @@ All keys begin with the namespace. `{...}` is the hash tag: what shares it share
 | `ns:{i<caller>}:tasks:lapse` | zset | the caller's open tasks by the time they lapse | context |
 | `ns:{i<caller>}:tasks:live` | zset | the caller's live contexts by deadline, where a limit counts them | context |
 | `ns:{i<caller>}:tasks:busy` | zset | those with a turn in flight, likewise | context |
+| `ns:{i<caller>}:tasks:coming` | zset | on a Cluster: tasks about to be listed, where a limit counts them | a minute |
+| `ns:{i<caller>}:tasks:revs` | zset | on a Cluster: the revision of each task's latest note | context |
 | `ns:{i<caller>}:rate` | zset | the caller's requests of the last second, where a limit counts them | a second |
 
 Channels: `ns:w:<worker>` (cancel, push), `ns:t:<task>` (something happened: look).
@@ -86,7 +92,7 @@ class TurnRef:
 
     @classmethod
     def parse(cls, text: str) -> TurnRef:
-        tag, caller, cid, task_id = text.split(":")
+        tag, caller, cid, task_id, *_nonce = text.split(":")
         return cls(ContextRef(tag, caller, cid), task_id)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from redis.asyncio.retry import Retry
 from redis.backoff import AbstractBackoff
 from redis.exceptions import (
+    AskError,
     AuthenticationError,
     BusyLoadingError,
     ClusterDownError,
@@ -34,6 +35,7 @@ _KINDS: tuple[tuple[type[RedisError], str], ...] = (
     (BusyLoadingError, "loading"),
     (ReadOnlyError, "readonly"),
     (ClusterDownError, "cluster"),
+    (AskError, "cluster"),
     (MaxConnectionsError, "pool"),
     (TimeoutError, "timeout"),
 )
@@ -51,6 +53,8 @@ _CODES = {
     "MASTERDOWN": "replicas",
     "CLUSTERDOWN": "cluster",
     "TRYAGAIN": "cluster",
+    "MOVED": "cluster",
+    "ASK": "cluster",
     "max number of clients": "clients",
     "No connection available": "pool",
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stores.errors import StoreMisconfigured
-from stores.fitness import Finding, engine_facts, judge_engine
+from stores.fitness import Finding, judge_store
 from stores.fleet import SCHEMA
 from stores.store import Store
 
@@ -11,7 +11,7 @@ from stores.store import Store
 async def preflight(store: Store, *, workers: int = 1) -> list[Finding]:
     """Everything that is wrong, worst first. A command that this user may not send is not held against it."""
     # How fast it is just now says nothing at a start, when all of a fleet's workers ask at once.
-    findings = [*judge_engine(await engine_facts(store.client, pings=0), workers=workers)]
+    findings = await judge_store(store.client, pings=0, workers=workers)
     findings += judge_schema(await store.fleet.schema())
     wrong = [finding for finding in findings if finding.level in ("warn", "bad")]
     return sorted(wrong, key=lambda finding: not finding.refuses)

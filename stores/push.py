@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
 from stores import scripts
 from stores.client import Client
@@ -10,12 +11,10 @@ from stores.decode import word_of
 from stores.errors import StoreCorrupt
 from stores.keys import DeliveryRef, Keys, tag_of_task
 from stores.records import DeadLetter, Limits, PushBook, StoredConfig
-from stores.scripts import Argument
+from stores.scripts import Argument, Script
 
-_PUT = scripts.load("put_push_config")
 _READ = scripts.load("read_push_configs")
 _DROP = scripts.load("drop_push_config")
-_CLAIM = scripts.load("claim_push")
 _SETTLE = scripts.load("settle_push")
 _BURY = scripts.load("bury_push")
 _RELEASE = scripts.load("release_push")
@@ -35,9 +34,15 @@ class PushStore:
         self._client = client
         self._keys = keys
         self._limits = limits
+        load = scripts.load_apart if client.apart else scripts.load
+        self._put = load("put_push_config")
+        self._claim = load("claim_push")
 
     def _pair(self, ref: DeliveryRef) -> tuple[str, str]:
         return self._keys.push(ref.tag, ref.caller, ref.task_id), self._keys.task(ref.tag, ref.caller, ref.task_id)
+
+    async def _run(self, script: Script, keys: Sequence[str], args: Mapping[str, Argument]) -> Any:
+        return await self._client.run(script, keys, args)
 
     async def put_push_config(
         self, worker: str, ref: DeliveryRef, name: str, doc: str
@@ -45,8 +50,8 @@ class PushStore:
         """Registers or replaces a callback. With it comes the delivery's fence, where this worker now has to serve."""
         if tag_of_task(ref.task_id) is None:
             return "unknown", ""
-        reply = await self._client.run(
-            _PUT,
+        reply = await self._run(
+            self._put,
             (*self._pair(ref), self._keys.deliveries(worker), self._keys.workers),
             {
                 "worker": worker,
@@ -71,7 +76,7 @@ class PushStore:
         """All callbacks of the task; None where there is no such task."""
         if tag_of_task(ref.task_id) is None:
             return None
-        reply = await self._client.run(_READ, self._pair(ref), {})
+        reply = await self._run(_READ, self._pair(ref), {})
         if word_of(reply) != "configs":
             return None
         _, phase, last, raw = reply
@@ -88,13 +93,13 @@ class PushStore:
         if tag_of_task(ref.task_id) is None:
             return False
         args: dict[str, Argument] = {"name": name, "entry": ref.text, "signals": self._keys.worker_channel}
-        return word_of(await self._client.run(_DROP, self._pair(ref), args)) == "dropped"
+        return word_of(await self._run(_DROP, self._pair(ref), args)) == "dropped"
 
     async def claim_push(self, worker: str, ref: DeliveryRef, *, owner: str) -> str | None:
         """Takes the task's delivery from `owner` ('' where nobody has it); its fence, None where there is nothing."""
         keys = self._keys
-        reply = await self._client.run(
-            _CLAIM,
+        reply = await self._run(
+            self._claim,
             (self._pair(ref)[0], keys.deliveries(worker), keys.workers, keys.deliveries(owner), keys.undelivered),
             {"worker": worker, "owner": owner, "entry": ref.text, "context_ms": self._limits.context_ms},
         )
@@ -102,7 +107,7 @@ class PushStore:
 
     async def settle_push(self, worker: str, ref: DeliveryRef, fence: str, config: StoredConfig, to: str) -> Held:
         """The callback was told everything up to `to`; with its own cursor: is it still ours to tell?"""
-        reply = await self._client.run(
+        reply = await self._run(
             _SETTLE,
             (self._pair(ref)[0],),
             {"worker": worker, "fence": fence, "name": config.name, "version": config.version, "to": to},
@@ -113,7 +118,7 @@ class PushStore:
         self, worker: str, ref: DeliveryRef, fence: str, config: StoredConfig, to: str, *, letter: str, always: bool
     ) -> Held:
         """Gives up on the event at `to`; `always`: the letter is kept however many there are."""
-        reply = await self._client.run(
+        reply = await self._run(
             _BURY,
             (self._pair(ref)[0], self._keys.letters),
             {
@@ -135,7 +140,7 @@ class PushStore:
         self, worker: str, ref: DeliveryRef, fence: str, *, seen: str = "", rev: str = "", hand_on: bool = False
     ) -> Released:
         """Lets go: nothing is left to tell after `seen`; or, with `hand_on`, others go on at once."""
-        reply = await self._client.run(
+        reply = await self._run(
             _RELEASE,
             (*self._pair(ref), self._keys.deliveries(worker), self._keys.undelivered),
             {
@@ -182,7 +187,7 @@ class PushStore:
     async def retry_dead_letter(self, letter: DeadLetter) -> bool:
         """Sends a letter's event, and what came after it, once more; False where letter or config is gone."""
         ref = DeliveryRef(letter.caller, letter.task_id)
-        reply = await self._client.run(
+        reply = await self._run(
             _RETRY,
             (self._pair(ref)[0], self._keys.letters, self._keys.undelivered),
             {

@@ -5,7 +5,7 @@ Normal outcomes are replies, to be taken apart with `match`; exceptions mean tha
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from stores.keys import ContextRef
@@ -77,6 +77,8 @@ class Ticket:
     view: TaskView
     delivery: str = ""
     """The fence of the task's delivery, where this worker has it."""
+    hint: str = field(default="", compare=False)
+    """How the worker's roster has the turn, where the store is a Cluster."""
     asked_ms: int = 0
     """When the message was admitted, by the same clock as `started_ms`; 0 when an older release admitted it."""
 

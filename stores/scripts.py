@@ -8,6 +8,12 @@ A script's header is its documentation and its signature:
                                 fifth of a microsecond at each call, and a turn's scripts would have forty of them
     -- @include clock partition shared parts from lua/include, in this order, where the line stands: defining a function
                                 costs something at each call, so what only a rare branch needs is included there
+
+On a Cluster a context's slot is apart from those of the fleet and of the callers. A script is then loaded in its other
+form (`load_apart`): it gets its first key alone, the parts of lua/include/apart come after those of the same name and
+note what they can't write, and apart/tail keeps these notes in the context's slot and answers them with the reply.
+
+    -- @together ... -- @apart room   the lines between are for one node; apart/room.lua stands for them on a Cluster
 """
 
 from __future__ import annotations
@@ -19,8 +25,12 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-_DIRECTIVE = re.compile(r"^\s*--\s*@(keys|args|const|include)\s+(.*)$")
+_DIRECTIVE = re.compile(r"^\s*--\s*@(keys|args|const|include|apart)\s+(.*)$")
+_TOGETHER = re.compile(r"^\s*--\s*@together\b")
 _ERROR_LINE = re.compile(r"user_script:\s*(\d+)")
+
+# The parts that write to other slots than the context's, and note it instead on a Cluster.
+_SHIMS = frozenset({"listing", "task", "claim", "unclaimed"})
 
 Argument = str | int
 
@@ -65,6 +75,11 @@ def load(name: str, constants: Mapping[str, Argument] | None = None) -> Script:
     return assemble(name, _read(f"{name}.lua"), lambda part: _read(f"include/{part}.lua"), constants or {})
 
 
+def load_apart(name: str, constants: Mapping[str, Argument] | None = None) -> Script:
+    """The same for a Cluster: the reply of a context's script comes with what is owed to other slots."""
+    return assemble(name, _read(f"{name}.lua"), lambda part: _read(f"include/{part}.lua"), constants or {}, apart=True)
+
+
 def names() -> list[str]:
     """Every operation there is."""
     return sorted(item.name[:-4] for item in files("stores").joinpath("lua").iterdir() if item.name.endswith(".lua"))
@@ -81,10 +96,20 @@ def shared_names() -> list[str]:
 
 
 def assemble(
-    name: str, source: str, read_include: Callable[[str], str], constants: Mapping[str, Argument] | None = None
+    name: str,
+    source: str,
+    read_include: Callable[[str], str],
+    constants: Mapping[str, Argument] | None = None,
+    *,
+    apart: bool = False,
 ) -> Script:
     """Builds a script from its text; `read_include` gives the text of a shared part."""
     found = _directives(source)
+    of_context = "prefix" in found["args"]
+    head_part = "apart/head" if of_context else "apart/serves"
+    if apart:
+        for directive, words in _directives(read_include(head_part)).items():
+            found[directive] = [word for word in words if word not in found[directive]] + found[directive]
     keys = tuple(key.lstrip("?") for key in found["keys"])
     rest = next((arg[3:] for arg in found["args"] if arg.startswith("...")), None)
     args = tuple(arg for arg in found["args"] if not arg.startswith("..."))
@@ -110,12 +135,31 @@ def assemble(
 
     for number, line in enumerate(head, 1):
         add_line(f"{name}.lua header:{number}", line)
+
+    def add_part(part: str) -> None:
+        for at, text in enumerate(read_include(part).splitlines(), 1):
+            add_line(f"include/{part}.lua:{at}", text)
+
+    if apart:
+        add_part(head_part)
+    skipping = False
     for number, line in enumerate(source.splitlines(), 1):
+        match = _DIRECTIVE.match(line)
+        if match and match.group(1) == "apart":
+            skipping = False
+            if apart and match.group(2) != "nothing":
+                add_part(f"apart/{match.group(2)}")
+        elif apart and (skipping or _TOGETHER.match(line)):
+            skipping = True
+            continue
         add_line(f"{name}.lua:{number}", line)
-        if (match := _DIRECTIVE.match(line)) and match.group(1) == "include":
+        if match and match.group(1) == "include":
             for part in match.group(2).split():
-                for at, text in enumerate(read_include(part).splitlines(), 1):
-                    add_line(f"include/{part}.lua:{at}", text)
+                add_part(part)
+                if apart and part in _SHIMS:
+                    add_part(f"apart/{part}")
+    if apart and of_context:
+        add_part("apart/tail")
     whole = "\n".join(body) + "\n"
     return Script(
         name=name,
@@ -130,7 +174,7 @@ def assemble(
 
 
 def _directives(source: str) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {"keys": [], "args": [], "const": [], "include": []}
+    found: dict[str, list[str]] = {"keys": [], "args": [], "const": [], "include": [], "apart": []}
     for line in source.splitlines():
         if match := _DIRECTIVE.match(line):
             found[match.group(1)].extend(match.group(2).split())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from stores import scripts
@@ -21,10 +21,12 @@ READ_MOST = 500
 class TaskStore:
     """Tasks of callers. Another caller's task is simply not there: the caller is part of its key."""
 
-    def __init__(self, client: Client, keys: Keys, limits: Limits) -> None:
+    def __init__(self, client: Client, keys: Keys, limits: Limits, settled: Callable[[], Awaitable[None]]) -> None:
+        """`settled`: waits until this process's own changes are listed."""
         self._client = client
         self._keys = keys
         self._limits = limits
+        self._settled = settled
 
     def _read(self, tag: str, caller: str, task_id: str, after: str) -> tuple[Sequence[str], dict[str, Argument]]:
         keys = (self._keys.task(tag, caller, task_id), self._keys.log(tag, caller, task_id))
@@ -57,6 +59,7 @@ class TaskStore:
     ) -> Page:
         """One page, newest status first. `before` is the position a former page ended at."""
         index = self._keys.shelf(context) if context else self._keys.index(caller)
+        await self._settled()
         args: dict[str, Argument] = {
             "state": state or "",
             "floor": f"{after_ms:013d}" if after_ms > 0 else "0",
@@ -71,11 +74,28 @@ class TaskStore:
             found = [tuple(member.split("|")) for member in members]
             await self._load(caller, [task_id for _, task_id, _ in found if task_id not in views], views)
             gone = [entry for entry in found if entry[1] not in views]
+            if self._client.apart and not context:
+                # Where the index is apart from its tasks, an entry can be late; what is shown is as the task is.
+                late = [entry for entry in found if entry not in gone and not _is_at(views[entry[1]], entry)]
+                await self._relist(index, [views[task_id] for _, task_id, _ in late])
+                gone += late
             if not gone:
                 break
             await self._client.call("ZREM", index, *_members(gone))
-        tasks = tuple(views[task_id] for _, task_id, _ in found if task_id in views)
+        shown = dict.fromkeys(task_id for _, task_id, _ in found if task_id in views)
+        tasks = tuple(views[task_id] for task_id in shown)
         return Page(tasks, total, "|".join(found[-1][:2]) if more and found else "")
+
+    async def _relist(self, index: str, views: Sequence[TaskView]) -> None:
+        for view in views:
+            side = "c" if view.phase == "closed" else "o"
+            place = f"{view.at_ms}|{view.task_id}"
+            members = (f"{side}|{place}|{view.state}", f"s|{view.state}|{place}")
+            await self._client.call("ZADD", index, 0, members[0], 0, members[1])
+            if side == "o":
+                lapses = str(view.at_ms + self._limits.context_ms)
+                await self._client.call("ZADD", f"{index}:lapse", lapses, f"{place}|{view.state}")
+                await self._client.call("PEXPIRE", f"{index}:lapse", 2 * self._limits.context_ms)
 
     async def _page(self, index: str, args: dict[str, Argument]) -> tuple[int, list[str], int]:
         while True:
@@ -89,6 +109,10 @@ class TaskStore:
         for task_id, reply in zip(task_ids, replies, strict=True):
             if word_of(reply) == "task":
                 views[task_id] = decode_view(task_id, reply[1:])
+
+
+def _is_at(view: TaskView, entry: tuple[str, ...]) -> bool:
+    return (str(view.at_ms), view.state) == (entry[0], entry[2])
 
 
 def _members(entries: Sequence[tuple[str, ...]]) -> list[str]:

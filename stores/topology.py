@@ -2,12 +2,14 @@
 
     redis://  rediss://  unix://                                   one server
     redis+sentinel://[user:password@]host:port,host:port/service[/db]   whichever server the Sentinels call primary
+    redis+cluster://[user:password@]host:port,host:port            a Cluster, by some of its nodes (stores/cluster.py)
 
 Every new connection asks again, so that after a failover the next one goes to the new primary.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Protocol
 from urllib.parse import SplitResult, unquote, urlsplit
 
@@ -19,6 +21,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import ConnectionError
 
 SENTINEL_PORT = 26379
+CLUSTER_PORT = 6379
 
 
 class Topology(Protocol):
@@ -43,6 +46,45 @@ def topology(url: str) -> Topology:
     if urlsplit(url).scheme.endswith("+sentinel"):
         return Sentinels(url)
     return Single(url)
+
+
+@dataclass(frozen=True, slots=True)
+class Seeds:
+    """A Cluster's address taken apart: the nodes to ask first, and what each of its nodes is reached with."""
+
+    hosts: tuple[tuple[str, int], ...]
+    scheme: str
+    credentials: str
+    query: str
+
+    @classmethod
+    def of(cls, url: str) -> Seeds:
+        parts = urlsplit(url)
+        if parts.path.strip("/") not in ("", "0"):
+            raise ValueError("a Cluster has one database: redis+cluster://host:6379,host:6379")
+        credentials, at, hosts = parts.netloc.rpartition("@")
+        return cls(
+            tuple(_address(text, CLUSTER_PORT) for text in hosts.split(",")),
+            parts.scheme.removesuffix("+cluster"),
+            f"{credentials}{at}",
+            f"?{parts.query}" if parts.query else "",
+        )
+
+    def url(self, host: str, port: int) -> str:
+        """The address of one node."""
+        return f"{self.scheme}://{self.credentials}{f'[{host}]' if ':' in host else host}:{port}/0{self.query}"
+
+
+def is_cluster(url: str) -> bool:
+    return urlsplit(url).scheme.endswith("+cluster")
+
+
+def check_address(url: str) -> None:
+    """Raises ValueError for an address that describes no topology."""
+    if is_cluster(url):
+        Seeds.of(url)
+    else:
+        topology(url)
 
 
 class Single:
@@ -118,10 +160,10 @@ def _service(parts: SplitResult) -> tuple[str, dict[str, Any]]:
     return path[0], access
 
 
-def _address(text: str) -> tuple[str, int]:
+def _address(text: str, default: int = SENTINEL_PORT) -> tuple[str, int]:
     host, colon, port = text.rpartition(":")
-    if not colon:
-        host, port = text, str(SENTINEL_PORT)
+    if not colon or text.endswith("]"):
+        host, port = text, str(default)
     if not host or not port.isdecimal():
-        raise ValueError(f"{text!r} is no host:port of a Sentinel")
+        raise ValueError(f"{text!r} is no host:port of a Sentinel or of a Cluster's node")
     return host.strip("[]"), int(port)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from stores import scripts
@@ -73,12 +73,13 @@ class TurnStore:
             "reuse": limits.reuse,
             "push_limit": limits.push_configs,
         }
-        self._admit = scripts.load("admit_turn", constants)
-        self._append = scripts.load("append_events", constants)
-        self._finish = scripts.load("finish_turn", constants)
-        self._cancel = scripts.load("cancel_task", constants)
-        self._take_over = scripts.load("take_over", constants)
-        self._pass = scripts.load("pass_turn", constants)
+        load = scripts.load_apart if client.apart else scripts.load
+        self._admit = load("admit_turn", constants)
+        self._append = load("append_events", constants)
+        self._finish = load("finish_turn", constants)
+        self._cancel = load("cancel_task", constants)
+        self._take_over = load("take_over", constants)
+        self._pass = load("pass_turn", constants)
         self._working = working
         self._serves_push = limits.push_configs > 0
 
@@ -99,6 +100,17 @@ class TurnStore:
             **own,
         }
 
+    async def _step(
+        self,
+        context: ContextRef,
+        script: Script,
+        keys: Sequence[str],
+        args: Mapping[str, Argument],
+        rest: Sequence[Argument] = (),
+    ) -> Any:
+        """One script of a turn; on a Cluster it is another step (stores/apart.py)."""
+        return await self._client.run_hot(script, keys, args, rest)
+
     def _push_keys(self, worker: str) -> tuple[str, ...]:
         """What a worker that serves callbacks needs beside; one that does not takes no delivery."""
         keys = self._keys
@@ -106,9 +118,13 @@ class TurnStore:
 
     async def admit_turn(self, worker: str, asked: Admission) -> AdmitReply:
         """Claims the message and takes or queues for its context."""
+        return await self._admit_turn(worker, asked)
+
+    async def _admit_turn(self, worker: str, asked: Admission, **beside: Argument) -> AdmitReply:
         keys = self._keys
         context = asked.context
-        reply = await self._client.run_hot(
+        reply = await self._step(
+            context,
             self._admit,
             (
                 keys.context(context),
@@ -136,6 +152,7 @@ class TurnStore:
                 push_name=asked.push.name if asked.push else "",
                 push_doc=asked.push.doc if asked.push else "",
                 push_from="" if asked.push and asked.push.from_start else "0-0",
+                **beside,
             ),
         )
         match word_of(reply):
@@ -192,7 +209,8 @@ class TurnStore:
         """Adds (kind, state or '', document) triples from sequence number `seq` on; `doc` is a folded document that
         covers them all, after which all but the last `keep` entries may go."""
         context = ticket.context
-        reply = await self._client.run_hot(
+        reply = await self._step(
+            context,
             self._append,
             (self._keys.context(context), self._keys.index(context.caller)),
             self._args(
@@ -219,7 +237,8 @@ class TurnStore:
         """Ends the turn and brings back the context's next one."""
         keys = self._keys
         context = ticket.context
-        reply = await self._client.run_hot(
+        reply = await self._step(
+            context,
             self._finish,
             (
                 keys.context(context),
@@ -261,7 +280,8 @@ class TurnStore:
     ) -> CancelReply:
         """Asks for the end of a task; `doc` and `event` close it if it only waits in the queue."""
         keys = self._keys
-        reply = await self._client.run_hot(
+        reply = await self._step(
+            context,
             self._cancel,
             (
                 keys.context(context),
@@ -286,7 +306,8 @@ class TurnStore:
     ) -> tuple[str, Ticket] | None:
         """Takes the context's running turn from `owner` ('taken'), or starts its next queued one ('started')."""
         keys = self._keys
-        reply = await self._client.run_hot(
+        reply = await self._step(
+            context,
             self._take_over,
             (
                 keys.context(context),
@@ -311,7 +332,8 @@ class TurnStore:
     async def pass_turn(self, ticket: Ticket, bound_ms: int) -> Passed:
         """Gives the turn back for another worker, unless it was given back first so long ago."""
         keys, context = self._keys, ticket.context
-        reply = await self._client.run(
+        reply = await self._step(
+            context,
             self._pass,
             (keys.context(context), keys.turns(ticket.worker), keys.ready),
             self._args(
@@ -328,6 +350,11 @@ class TurnStore:
                 return word
             case other:
                 raise StoreCorrupt(f"pass_turn answered {other!r}")
+
+    async def running(self, context: ContextRef) -> tuple[str, str, str]:
+        """The task, fence and owner of the context's running turn, '' where none runs."""
+        held = await self._client.call("HMGET", self._keys.context(context), "run", "run_fence", "run_owner")
+        return (held[0], held[1] or "", held[2] or "") if held[0] else ("", "", "")
 
     async def running_marks(self, tickets: Sequence[Ticket]) -> list[tuple[bool, bool]]:
         """For each turn: is it still ours, and was its cancel asked for. One round trip."""

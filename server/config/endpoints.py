@@ -14,7 +14,7 @@ from server.auth.settings import SECRET_PATHS
 from server.config.document import Document, Override, Place, read_block, refuse_tls
 from server.config.explain import explain
 from server.config.interpolate import MalformedReference, UnsetVariable, has_reference, interpolate, is_reference
-from server.config.problems import ConfigProblem, ConfigRefused, problem
+from server.config.problems import ConfigProblem, ConfigRefused
 from server.config.settings import Settings
 
 BLOCK = "a2a_server"
@@ -55,29 +55,7 @@ def load_settings(
         document.problems.extend(explain(error, document, reader.silent, elsewhere))
         raise ConfigRefused(document.problems) from None
     _check_card(settings, document)
-    document.problems.extend(refuse_what_is_not_built_yet(settings, document, elsewhere))
     return settings, document.problems
-
-
-def refuse_what_is_not_built_yet(
-    settings: Settings, document: Document, overrides: Mapping[str, Override]
-) -> list[ConfigProblem]:
-    """Settings that are read and checked but that nothing enforces yet: ignoring them would be worse than refusing.
-
-    Each condition goes when the part that enforces it arrives, and this function with the last of them.
-    """
-    found: list[ConfigProblem] = []
-    if settings.redis_url is not None and "+cluster" in urlsplit(settings.redis_url).scheme:
-        override = overrides.get("redis_url")
-        found.append(
-            problem(
-                "store_not_available",
-                override.where if override else document.where(("redis_url",)),
-                "This release can't use Redis Cluster yet.",
-                "Give one Redis or Valkey, redis://host:6379/0, or Sentinels, redis+sentinel://host:26379/service.",
-            )
-        )
-    return found
 
 
 class _Reader:

@@ -93,8 +93,11 @@ class Settings(BaseModel):
     redis_url: StoreUrl | None = Field(
         default=None,
         repr=False,  # it may hold a password
-        description="The Redis (6.2 or later) or Valkey that keeps all state, shared by every worker of the fleet; a "
-        "password in it must be interpolated. Default: REDIS_URL, then the embedded engine (loopback only).",
+        description="The Redis (6.2 or later) or Valkey that keeps all state, shared by every worker of the fleet: "
+        "redis://host:6379/0, rediss:// for TLS, unix:///path, redis+sentinel://host:26379,host:26379/service for the "
+        "primary that Sentinels name, redis+cluster://host:6379,host:6379 for a Cluster by some of its nodes "
+        "(rediss+sentinel and rediss+cluster with TLS). A password in it must be interpolated. Default: REDIS_URL, "
+        "then the embedded engine (loopback only).",
     )
     namespace: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")] | None = Field(
         default=None,

@@ -13,7 +13,7 @@ from pydantic_core import PydanticCustomError
 from server.push.errors import PushSettingError
 from server.push.secrets import sealing_key
 from server.push.signing import signing_key
-from stores.topology import topology
+from stores.topology import check_address
 
 # Redis refuses an expiry that overflows; ten years is beyond any use and far below that.
 TEN_YEARS = 10 * 365 * 86400
@@ -50,15 +50,15 @@ def _store_url(value: str) -> str:
         parts = urlsplit(value)
         target = parts.path if parts.scheme == "unix" else parts.hostname
         usable = parts.scheme in STORE_SCHEMES and bool(target)
-        if usable and "+cluster" not in parts.scheme:
-            topology(value)
+        if usable:
+            check_address(value)
     except ValueError:
         usable = False
     if not usable:
         raise PydanticCustomError(
             "redis_url_invalid",
             "an address like redis://host:6379/0, rediss://host:6379/0, unix:///path or "
-            "redis+sentinel://host:26379,host:26379/service is needed",
+            "redis+sentinel://host:26379,host:26379/service or redis+cluster://host:6379,host:6379 is needed",
         )
     return value
 

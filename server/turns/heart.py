@@ -48,6 +48,7 @@ class Heart:
         self._task: asyncio.Task[None] | None = None
         self._generation: str | None = None
         self._reloading: asyncio.Task[None] | None = None
+        self._sweeping: asyncio.Task[None] | None = None
         self._watch = LoopWatch(worker.agent.name or type(worker.agent).__name__)
         self.answered = False
         """Whether Redis answered the latest beat."""
@@ -62,7 +63,7 @@ class Heart:
     async def stop(self) -> None:
         """Leaves the fleet in good order."""
         self._watch.stop()
-        ending = {task for task in (self._task, self._reloading) if task is not None}
+        ending = {task for task in (self._task, self._reloading, self._sweeping) if task is not None}
         for task in ending:
             task.cancel()
         if ending:
@@ -110,6 +111,8 @@ class Heart:
         if self._worker.courier is not None:
             await self._worker.courier.check(reply)
         await self._look_for_dead(reply, now)
+        if self._sweeping is None or self._sweeping.done():
+            self._sweeping = asyncio.create_task(self._sweep(), name="sweep")
 
     def _heed_reload(self, generation: str) -> None:
         """Loads the agent again when somebody asked for it since this worker started, one load at a time."""
@@ -151,25 +154,32 @@ class Heart:
                 turn.lose()
             elif cancel:
                 turn.cancel("requested")
-        stored = [TurnRef.parse(entry) for entry in beat.turns]
+        stored = {entry: TurnRef.parse(entry).task_id for entry in beat.turns}
         strange = {
-            ref.text for ref in stored if ref.task_id not in worker.running and ref.task_id not in worker.admitting
+            entry for entry, task in stored.items() if task not in worker.running and task not in worker.admitting
         }
         # Seen twice in a row, it is no admission or ending that crossed this beat: its answer was lost.
         for entry in strange & self._unknown.keys():
-            await self._adopt(TurnRef.parse(entry))
+            await self._adopt(entry)
         self._unknown = dict.fromkeys(strange, 1)
 
-    async def _adopt(self, ref: TurnRef) -> None:
+    async def _adopt(self, entry: str) -> None:
         """A turn is stored as ours and we do not run it: an admission or hand-over whose answer never came. It never
         began, so it is run now."""
         worker = self._worker
+        ref = TurnRef.parse(entry)
         if ref.task_id in worker.running or ref.task_id in worker.admitting:
             return
         began = time.time_ns()
-        taken = await self._store.turns.take_over(worker.id, ref.context, owner=worker.id)
+        # By the fence of what is really there: on a Cluster an entry can be a former turn's, and the context's running
+        # one, which we know well, must not be taken from ourselves.
+        task_id, fence, owner = await self._store.turns.running(ref.context)
+        if owner not in ("", worker.id) or task_id in worker.running or task_id in worker.admitting:
+            await self._store.fleet.settle_hint(worker.id, entry)
+            return
+        taken = await self._store.turns.take_over(worker.id, ref.context, owner=owner, fence=fence)
         if taken is None or taken[1].task_id != ref.task_id:
-            await self._store.fleet.settle_hint(worker.id, ref.text)
+            await self._store.fleet.settle_hint(worker.id, entry)
         if taken is not None:
             log.warning("a2a_server.turn.adopted task=%s worker=%s", taken[1].task_id, worker.id)
             self._resume(taken[1], "adopted", began, worker.id, fresh=taken[1].task_id not in worker.faulted)
@@ -208,6 +218,13 @@ class Heart:
                 self._seen.pop(other, None)
         self._seen = {other: seen for other, seen in self._seen.items() if other in beat.counters}
 
+    async def _sweep(self) -> None:
+        """What a dead worker left undone in other slots of a Cluster; beside the beat, which must not wait for it."""
+        try:
+            await self._store.sweep()
+        except StoreError as error:
+            log.warning("a2a_server.store.sweep_failed worker=%s error=%s", self._worker.id, error)
+
     async def _recover(self, other: str, counter: str) -> None:
         """Takes over everything a dead worker was running."""
         turns = await self._store.fleet.reap_worker(other, counter)
@@ -219,7 +236,7 @@ class Heart:
             ref = TurnRef.parse(entry)
             began = time.time_ns()
             taken = await self._store.turns.take_over(self._worker.id, ref.context, owner=other)
-            await self._store.fleet.settle_hint(other, entry)
+            await self._store.fleet.settle_hint(other, entry, taken=taken is not None)
             if taken is not None:
                 log.warning("a2a_server.turn.recovered task=%s from=%s", taken[1].task_id, other)
                 self._resume(taken[1], "dead", began, other)

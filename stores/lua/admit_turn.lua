@@ -58,6 +58,7 @@ local waiting = redis.call('LLEN', queue)
 local busy = (run and run ~= '') or waiting > 0
 -- A turn that cancels (quiet) gives back what the limits count, so none of them refuses it.
 if busy and quiet ~= '1' and waiting >= tonumber(queue_limit) then return {'queue_full'} end
+-- @together
 if live and not busy and quiet ~= '1' and full(live, ref, max_contexts) then return {'context_limit'} end
 if index and quiet ~= '1' then
   if not busy and full(index .. ':busy', cid, caller_running) then return {'caller_running'} end
@@ -68,6 +69,7 @@ if index and quiet ~= '1' then
     if kept >= tonumber(caller_tasks) then return {'caller_tasks'} end
   end
 end
+-- @apart room
 
 if known[1] then redis.call('DEL', message) end
 local limited = caller_running ~= '0' or caller_contexts ~= '0'

@@ -9,8 +9,10 @@ if former then redis.call('SREM', former, entry) end
 if undelivered then redis.call('SREM', undelivered, entry) end
 local held = redis.call('HGET', push, 'owner')
 if held == worker then
+  -- @together
   redis.call('SADD', deliveries, entry)
   redis.call('PEXPIRE', deliveries, context_ms)
+  -- @apart nothing
   return {'claimed', own_delivery(push)}
 end
 if not held or held ~= owner then return {'nothing'} end

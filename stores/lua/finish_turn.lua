@@ -73,10 +73,12 @@ for other in string.gmatch(open_list, '%S+') do
   redis.call('PEXPIRE', task_key(other), context_ms)
   redis.call('PEXPIRE', log_key(other), context_ms)
   redis.call('PEXPIRE', push_key(other), context_ms)
+  -- @together
   if index then
     local facts = redis.call('HMGET', task_key(other), 'at', 'state')
     if facts[1] then index_keep(index, other, facts[1], facts[2], context_ms) end
   end
+  -- @apart keep
 end
 save_open()
 -- One turn in sixteen, by a random digit of its task's id, takes what has lapsed out of the sets it shares with others.

@@ -24,6 +24,7 @@ if run[1] and run[1] ~= '' then
   -- In this order: a worker that takes a turn from itself has one roster for both.
   if former then redis.call('SREM', former, ref .. ':' .. run[1]) end
   enroll(run[1])
+  -- @apart inherit
   return {'taken', ticket(run[4], run[1], token)}
 end
 local next = start_next('next:' .. asked)

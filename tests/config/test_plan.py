@@ -114,7 +114,7 @@ def test_the_flag_decides_the_log_level(tmp_path: Path) -> None:
         ({"agent": None, "assistant": Path("no/such/folder")}, "assistant_not_found", "--assistant"),
         ({"embedded": True, "redis": "redis://host"}, "store_conflict", "--embedded"),
         ({"redis": "host:6379"}, "redis_url_invalid", "--redis"),
-        ({"redis": "redis+cluster://a:7000"}, "store_not_available", "--redis"),
+        ({"redis": "redis+cluster://a:7000/3"}, "redis_url_invalid", "--redis"),
         ({"port": 65536}, "port_invalid", "--port"),
         ({"port": -1}, "port_invalid", "--port"),
         ({"workers": 0}, "workers_invalid", "--workers"),

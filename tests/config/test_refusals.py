@@ -65,7 +65,7 @@ def short(problem: ConfigProblem) -> tuple[str, int]:
         ("  redis_url: 'http://host'", "redis_url_invalid", 3, "redis://host:6379/0"),
         ("  redis_url: 'redis://:hush@host/0'", "plaintext_secret", 3, "${YOUR_VARIABLE}"),
         ("  redis_url: 'unix:///s?password=hush'", "plaintext_secret", 3, "${YOUR_VARIABLE}"),
-        ("  redis_url: 'redis+cluster://host'", "store_not_available", 3, "redis://host:6379/0"),
+        ("  redis_url: 'redis+cluster://host/3'", "redis_url_invalid", 3, "redis://host:6379/0"),
         ("  namespace: 'a b'", "invalid_value", 3, "namespace"),
         ("  forwarded_allow_ips: [nginx]", "network_invalid", 3, "IP address"),
         ("  push_notification_allowed_hosts: hooks.example.com", "wrong_type", 3, "push_notification_allowed_hosts"),

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
 from stores import Store
-from stores.keys import ContextRef, new_task_id
+from stores.keys import ContextRef, TurnRef, new_task_id
 from stores.records import Admission, AdmitReply, Admitted, Finish, Finished, Limits, Queued, TaskView, Ticket
 
 CALLER = "ca11e4" * 5 + "00"
@@ -115,8 +115,16 @@ async def ttl(store: Store, key: str) -> int:
 
 
 async def live(store: Store) -> set[str]:
+    await store.settled(20)
     return set(await store.client.call("ZRANGE", store.keys.live, 0, -1))
 
 
 async def roster(store: Store, worker: str = WORKER) -> set[str]:
-    return set(await store.client.call("SMEMBERS", store.keys.turns(worker)))
+    await store.settled(20)
+    return set(turns_of(await store.client.call("SMEMBERS", store.keys.turns(worker))))
+
+
+def turns_of(entries: Iterable[str] | None) -> tuple[str, ...]:
+    """A roster's entries without what makes each of them one of its own on a Cluster."""
+    assert entries is not None
+    return tuple(TurnRef.parse(entry).text for entry in entries)

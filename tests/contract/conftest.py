@@ -9,14 +9,23 @@ import pytest
 
 from stores import Store, open_store
 from stores.records import Limits
-from tests.support.engines import Engine, EngineName, engine
+from tests.support.clusters import Cluster, cluster
+from tests.support.engines import Engine, engine
 
 
-@pytest.fixture(scope="session", params=["valkey", "redis6"])
-def real_engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
-    name: EngineName = request.param
-    with engine(name) as running:
+@pytest.fixture(scope="session", params=["valkey", "redis6", "cluster"])
+def real_engine(request: pytest.FixtureRequest) -> Iterator[Engine | Cluster]:
+    """Each test on one node of either engine, and on a Cluster of three."""
+    with cluster() if request.param == "cluster" else engine(request.param) as running:
         yield running
+
+
+@pytest.fixture
+def one_node(real_engine: Engine | Cluster) -> Engine:
+    """For a test of what only one node has: its own settings, connections, or several slots' keys in one script."""
+    if isinstance(real_engine, Cluster):
+        pytest.skip("of one node")
+    return real_engine
 
 
 @pytest.fixture
@@ -25,7 +34,7 @@ def limits() -> Limits:
 
 
 @pytest.fixture
-async def store(real_engine: Engine, limits: Limits) -> AsyncIterator[Store]:
+async def store(real_engine: Engine | Cluster, limits: Limits) -> AsyncIterator[Store]:
     opened = open_store(real_engine.url, f"t{uuid.uuid4().hex[:8]}", limits)
     yield opened
     await assert_every_key_lapses(opened)
@@ -33,7 +42,7 @@ async def store(real_engine: Engine, limits: Limits) -> AsyncIterator[Store]:
 
 
 @pytest.fixture
-async def fleet(real_engine: Engine, store: Store) -> AsyncIterator[list[Store]]:
+async def fleet(real_engine: Engine | Cluster, store: Store) -> AsyncIterator[list[Store]]:
     """Four stores on one namespace, each with connections of its own, as four workers have them."""
     others = [open_store(real_engine.url, store.keys.namespace, store.limits) for _ in range(3)]
     yield [store, *others]
@@ -43,12 +52,14 @@ async def fleet(real_engine: Engine, store: Store) -> AsyncIterator[list[Store]]
 
 async def assert_every_key_lapses(store: Store) -> None:
     """No promise of bounded memory holds for a key without a TTL."""
-    cursor = 0
+    await store.settled(20)
     endless: list[str] = []
-    while True:
-        cursor, keys = await store.client.call("SCAN", cursor, "MATCH", f"{store.keys.namespace}:*", "COUNT", 1000)
-        ttls = await store.client.batch([["PTTL", key] for key in keys]) if keys else []
-        endless += [key for key, ttl in zip(keys, ttls, strict=True) if ttl == -1]
-        if int(cursor) == 0:
-            break
+    for node in await store.client.nodes():
+        cursor = 0
+        while True:
+            cursor, keys = await node.call("SCAN", cursor, "MATCH", f"{store.keys.namespace}:*", "COUNT", 1000)
+            ttls = await node.batch([["PTTL", key] for key in keys]) if keys else []
+            endless += [key for key, ttl in zip(keys, ttls, strict=True) if ttl == -1]
+            if int(cursor) == 0:
+                break
     assert not endless, f"keys without a TTL: {endless}"

@@ -23,8 +23,10 @@ async def config_of(store: Store, of: Ticket | Admission, name: str = "a1") -> S
 
 
 async def deliveries(store: Store, worker: str) -> set[str]:
+    await store.settled(20)
     return set(await store.fleet.deliveries(worker))
 
 
 async def undelivered(store: Store) -> set[str]:
+    await store.settled(20)
     return set(await store.client.call("SMEMBERS", store.keys.undelivered))

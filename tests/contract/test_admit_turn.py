@@ -386,6 +386,7 @@ async def test_an_idle_context_loses_its_slot_and_reserves_again(store: Store) -
     assert await live(store) == {ContextRef.of(CALLER, "ctx").text}
 
 
+@pytest.mark.usefixtures("one_node")
 @pytest.mark.parametrize("limits", [Limits(max_contexts=0, idle_ms=20)])
 async def test_lapsed_slots_do_not_pile_up_without_a_cap(store: Store) -> None:
     for number in range(5):
@@ -454,6 +455,7 @@ async def test_a_message_record_lapses_and_its_task_stays(store: Store) -> None:
     assert isinstance(await admit(store), Admitted)
 
 
+@pytest.mark.usefixtures("one_node")
 async def test_while_a_turn_is_open_all_it_needs_lives_as_long_as_its_context(store: Store) -> None:
     ticket = await running(store)
     waits = await queued(store, message_id="m2")

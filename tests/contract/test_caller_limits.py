@@ -102,6 +102,7 @@ class TestRunningTurns:
         assert await held(store, "busy") == 1
         assert isinstance(await admit(store, context_id="c3"), Admitted)
 
+    @pytest.mark.usefixtures("one_node")
     async def test_a_place_lapses_with_the_context_at_the_latest(self, store: Store) -> None:
         short = with_limits(store, context_ms=60, caller_running=1)
         await running(short, context_id="c1")

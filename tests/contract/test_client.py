@@ -14,6 +14,7 @@ from tests.contract.builders import CALLER, admit, running
 from tests.support.engines import Engine, engine
 
 
+@pytest.mark.usefixtures("one_node")
 async def test_a_demoted_primary_is_unavailable_and_not_corrupt(store: Store) -> None:
     ticket = await running(store)
     await store.client.call("REPLICAOF", "127.0.0.1", "1")
@@ -106,6 +107,7 @@ async def test_a_cancel_is_never_swallowed(store: Store, command: str) -> None:
         assert call.cancelled() or was_done, f"swallowed after {steps} steps"
 
 
+@pytest.mark.usefixtures("one_node")
 async def test_the_engine_tells_its_name_and_version(store: Store, real_engine: Engine) -> None:
     told = await store.engine()
     assert told["engine"] == ("valkey" if real_engine.name == "valkey" else "redis")

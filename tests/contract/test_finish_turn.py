@@ -32,6 +32,7 @@ from tests.contract.builders import (
 
 
 async def ready(store: Store) -> set[str]:
+    await store.settled(20)
     return set(await store.client.call("SMEMBERS", store.keys.ready))
 
 
@@ -248,6 +249,7 @@ async def test_a_waiting_task_keeps_its_document_log_and_place_as_long_as_its_co
     assert await live(store) == {context.text}
 
 
+@pytest.mark.usefixtures("one_node")
 @pytest.mark.parametrize("limits", [Limits(idle_ms=5_000)])
 async def test_the_slot_of_an_idle_context_is_shorter_by_setting(store: Store) -> None:
     ticket = await running(store)
@@ -278,6 +280,7 @@ async def test_a_full_redis_refuses_new_turns_and_lets_running_ones_end(store: S
     assert len(await live(store)) == 1
 
 
+@pytest.mark.usefixtures("one_node")
 @pytest.mark.parametrize("limits", [Limits(task_ms=60, message_ms=40)])
 async def test_one_end_in_sixteen_takes_lapsed_tasks_out_of_the_indexes(store: Store) -> None:
     old = []

@@ -173,6 +173,7 @@ async def test_closed_tasks_leave_the_listing_when_they_lapse(store: Store) -> N
     assert await store.client.call("ZCARD", store.keys.index(CALLER)) == 2
 
 
+@pytest.mark.usefixtures("one_node")
 async def test_much_that_lapsed_is_pruned_in_bounded_steps(store: Store) -> None:
     """A day's tasks lapse over night; the first listing of the morning must not hold Redis up."""
     rests = await waiting(store)
@@ -224,6 +225,7 @@ async def test_a_task_that_vanished_is_dropped_from_the_page_and_the_total(store
     assert (await store.tasks.list_tasks(CALLER, state="input_required")).total == 1
 
 
+@pytest.mark.usefixtures("one_node")
 async def test_a_page_costs_the_same_among_few_and_among_many(store: Store) -> None:
     async def cost(**filters: Any) -> dict[str, int]:
         await store.client.call("CONFIG", "RESETSTAT")

@@ -23,6 +23,7 @@ LONG = 60_000
 
 
 async def ready(store: Store) -> set[str]:
+    await store.settled(20)
     return set(await store.client.call("SMEMBERS", store.keys.ready))
 
 

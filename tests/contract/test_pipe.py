@@ -18,8 +18,8 @@ from tests.support.wait import wait_found
 
 
 @pytest.fixture
-async def pipe(real_engine: Engine) -> AsyncIterator[Pipe]:
-    opened = Pipe(topology(real_engine.url), connect_s=5.0, answer_s=10.0)
+async def pipe(one_node: Engine) -> AsyncIterator[Pipe]:
+    opened = Pipe(topology(one_node.url), connect_s=5.0, answer_s=10.0)
     yield opened
     await opened.close()
 
@@ -84,11 +84,11 @@ async def test_an_error_reply_is_its_callers_alone(pipe: Pipe) -> None:
 
 
 async def test_after_a_cut_what_was_in_flight_is_unknown_and_the_next_command_connects_anew(
-    pipe: Pipe, real_engine: Engine
+    pipe: Pipe, one_node: Engine
 ) -> None:
     me = await pipe.execute("CLIENT", "ID")
     blocked = asyncio.ensure_future(pipe.execute("BLPOP", "nothing-comes", 0))
-    other = Pipe(topology(real_engine.url), connect_s=5.0, answer_s=10.0)
+    other = Pipe(topology(one_node.url), connect_s=5.0, answer_s=10.0)
     assert await other.execute("CLIENT", "KILL", "ID", me) == 1
     await other.close()
     with pytest.raises(ConnectionError):

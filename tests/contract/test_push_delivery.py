@@ -89,6 +89,7 @@ async def test_beats_show_what_is_ours_and_what_is_nobodys(store: Store, ticket:
 async def test_a_dead_worker_with_deliveries_stays_known_until_they_are_settled(store: Store, ticket: Ticket) -> None:
     await store.fleet.beat_worker(WORKER, "{}")
     await finish(store, ticket)
+    await store.settled(20)
     assert await store.fleet.reap_worker(WORKER, "1") == ()
     assert WORKER in await store.fleet.workers()
     assert await store.fleet.deliveries(WORKER) == (ref_of(ticket).text,)

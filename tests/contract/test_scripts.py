@@ -56,6 +56,7 @@ async def test_an_error_line_points_into_the_file(store: Store, source: str, pla
     assert "user_script:" not in str(caught.value)
 
 
+@pytest.mark.usefixtures("one_node")
 async def test_optional_keys_and_further_arguments_arrive(store: Store) -> None:
     source = "-- @keys k ?more\n-- @args a ...rest\nreturn {k, more or 'none', a, #rest, rest[2] or 'none'}\n"
     script = build(source)

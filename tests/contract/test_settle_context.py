@@ -25,7 +25,8 @@ async def test_a_turn_is_put_back_on_its_workers_roster_and_the_worker_on_the_fl
     store: Store, admin: AdminStore
 ) -> None:
     ticket = await running(store)
-    await store.client.call("DEL", store.keys.turns(WORKER), store.keys.workers, store.keys.live)
+    for key in (store.keys.turns(WORKER), store.keys.workers, store.keys.live):
+        await store.client.call("DEL", key)
 
     assert await admin.settle_context(await sight(admin)) == "repaired"
 
@@ -39,6 +40,7 @@ async def test_a_queue_that_nobody_runs_is_offered(store: Store, admin: AdminSto
     ticket = await running(store)
     await queued(store, message_id="m2")
     await finish(store, ticket, take_next=False)
+    await store.settled(20)
     await store.client.call("DEL", store.keys.ready)
 
     assert await admin.settle_context(await sight(admin)) == "repaired"
@@ -67,4 +69,5 @@ async def test_a_turn_that_changed_hands_meanwhile_is_left_alone(store: Store, a
     await store.turns.take_over("worker-2", ticket.context, owner=WORKER)
 
     assert await admin.settle_context(before) == "moved"
-    assert await roster(store) == set()
+    if not store.client.apart:  # there it is left to whoever settles the former worker's list
+        assert await roster(store) == set()

@@ -30,11 +30,12 @@ async def heard(queue: asyncio.Queue[str]) -> str:
 
 
 async def subscribers(store: Store, channel: str) -> int:
-    return int((await store.client.call("PUBSUB", "NUMSUB", channel))[1])
+    return sum([int((await node.call("PUBSUB", "NUMSUB", channel))[1]) for node in await store.client.nodes()])
 
 
 async def cut(store: Store) -> None:
-    await store.client.call("CLIENT", "KILL", "TYPE", "pubsub")
+    for node in await store.client.nodes():
+        await node.call("CLIENT", "KILL", "TYPE", "pubsub")
 
 
 async def test_r30_what_happens_after_listen_returned_is_heard(hearing: Store) -> None:

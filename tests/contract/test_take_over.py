@@ -18,6 +18,7 @@ from tests.contract.builders import (
     roster,
     running,
     ttl,
+    turns_of,
     view,
 )
 
@@ -30,7 +31,8 @@ async def test_a_dead_workers_turn_goes_to_another_under_a_new_fence(store: Stor
     assert word == "taken"
     assert (new.task_id, new.mid, new.input, new.worker) == (ticket.task_id, ticket.mid, "again", "worker-2")
     assert (new.fence, new.attempt, new.started_ms) == ("2", 2, ticket.started_ms)
-    assert await roster(store, "gone") == set()
+    if not store.client.apart:  # there it is left to whoever settles the dead worker's list
+        assert await roster(store, "gone") == set()
     assert await roster(store, "worker-2") == {f"{ticket.context.text}:{ticket.task_id}"}
     assert (await view(store, ticket)).phase == "open"
 
@@ -137,7 +139,7 @@ async def test_whoever_has_a_turn_is_looked_for_also_when_it_was_reaped_before(s
     ticket = await running(store, worker="paused")
     beat = await store.fleet.beat_worker("worker-2", "{}")
     assert getattr(beat, "counters", {}).get("paused") == ""
-    assert await store.fleet.reap_worker("paused", "") == (f"{ticket.context.text}:{ticket.task_id}",)
+    assert turns_of(await store.fleet.reap_worker("paused", "")) == (f"{ticket.context.text}:{ticket.task_id}",)
 
 
 async def test_a_recovery_renews_what_the_turn_needs(store: Store) -> None:

@@ -28,14 +28,17 @@ def limits() -> Limits:
 
 async def records(store: Store) -> list[str]:
     """Every hash of the namespace."""
+    await store.settled(20)
     keys: list[str] = []
-    cursor = "0"
-    while True:
-        cursor, found = await store.client.call("SCAN", cursor, "MATCH", f"{store.keys.namespace}:*", "COUNT", 1000)
-        kinds = await store.client.batch([["TYPE", key] for key in found]) if found else []
-        keys += [key for key, kind in zip(found, kinds, strict=True) if kind == "hash"]
-        if str(cursor) == "0":
-            return sorted(set(keys))
+    for node in await store.client.nodes():
+        cursor = "0"
+        while True:
+            cursor, found = await node.call("SCAN", cursor, "MATCH", f"{store.keys.namespace}:*", "COUNT", 1000)
+            kinds = await node.batch([["TYPE", key] for key in found]) if found else []
+            keys += [key for key, kind in zip(found, kinds, strict=True) if kind == "hash"]
+            if str(cursor) == "0":
+                break
+    return sorted(set(keys))
 
 
 class Marked:
@@ -70,7 +73,8 @@ async def test_fields_of_a_newer_release_survive_every_operation(store: Store) -
     ticket = await running(store)
     await put(store, ticket)
     await marked.mark()
-    assert marked.kinds == {"c", "m", "t", "p", "beat"}
+    assert marked.kinds - {"b"} == {"c", "m", "t", "p", "beat"}
+    assert ("b" in marked.kinds) == store.client.apart
 
     behind = await queued(store, message_id="m2")
     dropped = await queued(store, message_id="m3")

@@ -12,14 +12,14 @@ GB = 1_000_000_000
 
 async def capacity(fleet: Opened, *, most: int) -> Shown:
     census = await fleet.surveyor.census(most, measure=True)
-    info = await fleet.store.client.call("INFO", "memory")
+    memories = [await node.call("INFO", "memory") for node in await fleet.store.client.nodes()]
     tasks, contexts = census.counts["task"], census.counts["context"]
     per_task, per_context = per(census, OF_TASK, tasks), per(census, OF_CONTEXT, contexts)
     # The listing of a caller holds two lines for each of its tasks.
     per_task += per(census, ("index of a caller",), tasks)
     # Its events lapse soon after it closed; what is left is what most of the stored tasks take.
     settled = per_task - per(census, ("event log",), tasks)
-    used, cap = int(info.get("used_memory", 0)), int(info.get("maxmemory", 0))
+    used, cap = (sum(int(info.get(name, 0)) for info in memories) for name in ("used_memory", "maxmemory"))
     data = {
         "tasks": tasks,
         "contexts": contexts,

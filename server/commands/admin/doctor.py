@@ -9,12 +9,12 @@ from server.commands.admin.opening import Opened
 from server.commands.admin.tables import Shown, short, table
 from server.commands.admin.workers import is_alive, place_of
 from stores.census import Census
-from stores.fitness import FULL, Finding, engine_facts, judge_engine
+from stores.fitness import FULL, Finding, judge_store
 from stores.sights import ContextSight, WorkerSight
 
 
 async def doctor(fleet: Opened, *, most: int, repair: bool) -> Shown:
-    findings = list(judge_engine(await engine_facts(fleet.store.client)))
+    findings = await judge_store(fleet.store.client)
     census = await fleet.surveyor.census(most)
     findings += judge_keys(census)
     now = await fleet.admin.now_ms()

@@ -18,7 +18,7 @@ from server.config.settings import Settings
 from stores import Store, open_store
 from stores.admin import AdminStore
 from stores.census import Surveyor
-from stores.client import Client
+from stores.cluster import open_client
 from stores.embedded import EmbeddedEngine, EmbeddedEngineError, socket_address
 from stores.namespaces import namespaces
 from stores.preflight import judge_schema
@@ -111,7 +111,7 @@ def _namespace_of(settings: Settings) -> str | None:
 
 
 async def _only(url: str, plan: Plan) -> str:
-    client = Client(url)
+    client = open_client(url)
     try:
         known = await namespaces(client)
     finally:

@@ -1,0 +1,2 @@
+-- A script of a task's callbacks alone; the workers' rosters are in another slot.
+-- @args serves
