@@ -179,3 +179,10 @@ async def test_a_fleet_that_is_not_there_is_said_with_those_that_are(fleet: Flee
 async def test_workers_tell_their_release(fleet: Fleet, nonstick: Nonstick) -> None:
     listed = (await nonstick("workers", "list", "--json")).data
     assert {it["release"] for it in listed if it["standing"] == "alive"} == {version("nonstick")}
+
+
+async def test_a_task_tells_the_trace_it_belongs_to(speaker: Speaker, nonstick: Nonstick) -> None:
+    header = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
+    task = (await speaker.call("send", speaker.send_params("echo", context=unique("traced")), header)).task.id
+    assert (await nonstick("tasks", "show", task, "--json")).data["trace"] == "0af7651916cd43dd8448eb211c80319c"
+    assert "0af7651916cd43dd8448eb211c80319c" in (await nonstick("tasks", "show", task)).out

@@ -10,6 +10,7 @@ from server.commands.admin.flags import KEYS_WALKED
 from server.commands.admin.opening import Opened
 from server.commands.admin.tables import Shown, facts, short, shown_caller, since, stamp, table
 from server.commands.admin.turns import turn_data
+from server.observe.traces import trace_id
 from server.turns.record import task_of
 from stores.keys import ContextRef
 from stores.records import TaskView
@@ -46,6 +47,8 @@ async def tasks_show(fleet: Opened, task_id: str, *, caller: str | None, content
     turns = await fleet.admin.progress([it for it in contexts if it.running == task.task_id])
     queue = await fleet.admin.queue(ref)
     place = queue.index(task.task_id) + 1 if task.task_id in queue else None
+    view = await fleet.store.tasks.read_task(who, task.task_id)
+    trace = trace_id(task_of(view).trace) if view else ""
     data: dict[str, Any] = {
         "task": task.task_id,
         "context": task.context_id,
@@ -61,6 +64,7 @@ async def tasks_show(fleet: Opened, task_id: str, *, caller: str | None, content
         "dead_letters": task.letters,
         "lapses_in_ms": task.ttl_ms,
         "queue_place": place,
+        "trace": trace or None,
         "turn": turn_data(turns[0], now) if turns else None,
     }
     pairs: list[tuple[str, object]] = [
@@ -74,6 +78,8 @@ async def tasks_show(fleet: Opened, task_id: str, *, caller: str | None, content
         ("callbacks", f"{task.callbacks}, {task.letters} dead letters"),
         ("lapses", f"in {span(task.ttl_ms)}"),
     ]
+    if trace:
+        pairs.append(("trace", trace))
     if turns:
         turn = turns[0]
         pairs += [
@@ -88,7 +94,6 @@ async def tasks_show(fleet: Opened, task_id: str, *, caller: str | None, content
         pairs.append(("waits", f"number {place} in its context's queue"))
     text = facts(pairs)
     if content:
-        view = await fleet.store.tasks.read_task(who, task.task_id)
         document = json.loads(view.doc) if view else None
         data["content"] = document
         data["metadata"] = task_of(view).metadata if view else None
