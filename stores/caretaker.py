@@ -48,11 +48,9 @@ class Errands:
         return len(self._tasks)
 
     async def settled(self, seconds: float) -> None:
-        """Waits for what is under way, at most so long."""
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + seconds
-        while self._tasks and (left := deadline - loop.time()) > 0:
-            await asyncio.wait(set(self._tasks), timeout=left)
+        """Waits for what is under way now, at most so long; what others begin meanwhile is not waited for."""
+        if self._tasks:
+            await asyncio.wait(set(self._tasks), timeout=seconds)
 
     async def close(self) -> None:
         await self.settled(3.0)

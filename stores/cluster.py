@@ -53,6 +53,8 @@ class ClusterClient(Client):
         self._nodes: dict[Address, Client] = {}
         self._slots: list[tuple[int, int, Address]] = []
         self._known: list[Address] = []
+        self._suspect: Address | None = None
+        """Who did not answer last: the map is read anew before the next call, and not from this one first."""
         self._map_lock = asyncio.Lock()
         self._maps = 0
         self._ears = itertools.count(random.randrange(1 << 16))
@@ -72,8 +74,8 @@ class ClusterClient(Client):
             if self._maps > since:
                 return
             error: StoreError | None = None
-            tried = list(dict.fromkeys([*random.sample(self._known, len(self._known)), *self._seeds]))
-            for address in tried:
+            tried = dict.fromkeys([*random.sample(self._known, len(self._known)), *self._seeds])
+            for address in sorted(tried, key=lambda address: address == self._suspect):
                 try:
                     async with asyncio.timeout(1.0):
                         told = await self._node(address).call("CLUSTER", "SLOTS")
@@ -87,6 +89,7 @@ class ClusterClient(Client):
                     continue
                 if self._take(told, address):
                     self._maps += 1
+                    self._suspect = None
                     return
                 error = StoreUnavailable("no node has slots yet")
             if isinstance(error, StoreCorrupt):
@@ -106,7 +109,7 @@ class ClusterClient(Client):
         return True
 
     async def _owner(self, slot: int | None) -> Address:
-        if not self._slots:
+        if not self._slots or self._suspect is not None:
             await self._read_map(self._maps)
         if slot is None:
             return self._slots[0][2]
@@ -198,6 +201,8 @@ class ClusterClient(Client):
                 told = _redirection(error)
                 if told is None and (isinstance(error, StoreDenied | StoreFull | StoreCorrupt)):
                     raise
+                if told is None:
+                    self._suspect = address
                 if loop.time() > deadline:
                     raise error if told is None else StoreUnavailable(f"the Cluster moves slots: {error}") from error
                 asking = told is not None and told[0] == "ASK"

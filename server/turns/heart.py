@@ -69,6 +69,8 @@ class Heart:
         if ending:
             await asyncio.wait(ending)
         self._store.signals.forget(self._worker.channel, self._worker.hear)
+        # On a Cluster the ends of the last turns may still be on their way to the roster.
+        await self._store.settled()
         try:
             left = await self._store.fleet.leave_fleet(self._worker.id)
         except StoreError as error:

@@ -499,6 +499,17 @@ async def test_the_cap_is_exact_under_a_crowd(three: Cluster, store: Store) -> N
 # --- a primary dies ----------------------------------------------------------------------------------------------
 
 
+async def insisting(store: Store, asked: Admission) -> AdmitReply:
+    """One message, sent again while its shard has no primary, as an orchestrator would."""
+    deadline = asyncio.get_running_loop().time() + FAILOVER_SECONDS
+    while True:
+        try:
+            return await admit(store, asked)
+        except StoreUnavailable:
+            assert asyncio.get_running_loop().time() < deadline, "nobody became primary"
+            await asyncio.sleep(0.1)
+
+
 async def test_a_replica_takes_its_primarys_place_and_has_what_was_replicated() -> None:
     with cluster(replicas=True, timeout_ms=1000) as made:
         store = open_store(made.url, "failover")
@@ -516,18 +527,9 @@ async def test_a_replica_takes_its_primarys_place_and_has_what_was_replicated() 
 
         await asyncio.to_thread(made.primaries[1].kill)
 
-        async def insisting(each: Admission) -> AdmitReply:
-            deadline = asyncio.get_running_loop().time() + FAILOVER_SECONDS
-            while True:
-                try:
-                    return await admit(store, each)
-                except StoreUnavailable:
-                    assert asyncio.get_running_loop().time() < deadline, "nobody became primary"
-                    await asyncio.sleep(0.1)
-
-        again = [await insisting(admission(each.context_id, token="again")) for each in asked]
+        again = [await insisting(store, admission(each.context_id, token="again")) for each in asked]
         assert [type(reply) for reply in again] == [Replayed] * 30
-        fresh = await asyncio.gather(*(insisting(admission(f"new-{number}")) for number in range(30)))
+        fresh = await asyncio.gather(*(insisting(store, admission(f"new-{number}")) for number in range(30)))
         assert all(isinstance(reply, Admitted) for reply in fresh)
         assert len(await store.client.nodes()) == 3
 
@@ -537,4 +539,20 @@ async def test_a_replica_takes_its_primarys_place_and_has_what_was_replicated() 
 
         await wait_found(wakes, seconds=FAILOVER_SECONDS)
         await assert_every_key_lapses(store)
+        await store.close()
+
+
+async def test_a_primary_that_falls_silent_is_not_asked_for_ever() -> None:
+    """No connection breaks: its calls are late, the map is read from others, and the replica is found."""
+    with cluster(replicas=True, timeout_ms=1000) as made:
+        store = open_store(made.url, "silent")
+        await asyncio.gather(*(running(store, context_id=f"before-{number}") for number in range(12)))
+        made.primaries[0].pause()
+        try:
+            fresh = await asyncio.gather(*(insisting(store, admission(f"new-{number}")) for number in range(30)))
+            assert all(isinstance(reply, Admitted) for reply in fresh)
+        finally:
+            made.primaries[0].resume()
+        for number in range(30):
+            assert isinstance(await insisting(store, admission(f"later-{number}")), Admitted)
         await store.close()
