@@ -32,6 +32,7 @@ MOST_CALLS = {"beat_worker": 1, "running_marks": 1, "read_task": 1}
 ELSEWHERE = {
     "list_tasks": "reads",
     "read_message": "reads",
+    "running": "reads",
     "workers": "reads",
     "schema": "reads",
     "take_namespace": "a worker's start, before it can have a turn",
