@@ -42,6 +42,7 @@ ANSWER_SECONDS = 3.0
 # so one more try after a broken connection is safe, and hides a failover's cut from most callers.
 RETRIES = 1
 POOL_SIZE = 64
+CLOSED = "the handler is closed"
 # Codes of a server that could not write or answer just now, and may on the next try.
 _PASSING = re.compile(
     r"\b(BUSY|LOADING|MASTERDOWN|CLUSTERDOWN|READONLY|MISCONF|NOREPLICAS|TRYAGAIN|max number of clients)\b"
@@ -202,6 +203,12 @@ def _heeding_cancel(call: Callable[..., Awaitable[Any]]) -> Callable[..., Awaita
         before = task.cancelling() if task else 0
         try:
             return await call(*args)
+        except RuntimeError as error:
+            # uvloop's word for a write to a connection that was closed meanwhile; asyncio's own loop has none, and the
+            # library knows only that one.
+            if CLOSED not in str(error):
+                raise
+            raise ConnectionError(f"the connection was closed: {error}") from error
         finally:
             if task is not None and task.cancelling() > before:
                 raise asyncio.CancelledError

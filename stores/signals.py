@@ -79,7 +79,8 @@ class Signals:
         while True:
             try:
                 await self._serve()
-            except (RedisError, OSError) as error:
+            # RuntimeError: what uvloop raises for a write to a connection that was closed meanwhile.
+            except (RedisError, OSError, RuntimeError) as error:
                 log.warning("a2a_server.signals.reconnect error=%s retry_in=%.2f", error, delay)
             delay = 0.05 if self._confirmed else min(delay * 2, 1.0)
             self._missed |= self._confirmed
@@ -119,7 +120,7 @@ class Signals:
         finally:
             if reader is not None:
                 reader.cancel()
-                with contextlib.suppress(asyncio.CancelledError, RedisError, OSError):
+                with contextlib.suppress(asyncio.CancelledError, RedisError, OSError, RuntimeError):
                     await reader
 
     async def _read(self) -> None:
@@ -145,6 +146,6 @@ class Signals:
 
     async def _close(self) -> None:
         pubsub = self._pubsub
-        with contextlib.suppress(RedisError, OSError):
+        with contextlib.suppress(RedisError, OSError, RuntimeError):
             await pubsub.aclose()  # type: ignore[no-untyped-call]
             await pubsub.connection_pool.aclose()

@@ -13,7 +13,8 @@ class Hook:
 
     def __init__(self) -> None:
         self.told: dict[str, list[str]] = defaultdict(list)
-        """The states each task's callback was told, in the order they came; artifacts are not counted."""
+        """The states each task's callback was told, in the order they came; artifacts and repeats are not counted."""
+        self._known: set[str] = set()
         self.url = ""
         self._serving: set[asyncio.Task[None]] = set()
 
@@ -39,7 +40,12 @@ class Hook:
                 head = await reader.readuntil(b"\r\n\r\n")
                 lines = [line.partition(":") for line in head.decode("latin-1").split("\r\n")]
                 sizes = [int(value) for name, _, value in lines if name.lower() == "content-length"]
-                self._hear(await reader.readexactly(sizes[0] if sizes else 0))
+                ids = [value.strip() for name, _, value in lines if name.lower() == "webhook-id"]
+                raw = await reader.readexactly(sizes[0] if sizes else 0)
+                # A worker that was frozen over a POST sends it when it wakes up; its id says that it is a repeat.
+                if not self._known.issuperset(ids) or not ids:
+                    self._known.update(ids)
+                    self._hear(raw)
                 writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
                 await writer.drain()
         except (OSError, asyncio.IncompleteReadError):

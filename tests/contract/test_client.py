@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from redis.exceptions import ConnectionError
 
 from stores import Store, open_store
-from stores.client import redacted, wait_ready
+from stores.client import _heeding_cancel, redacted, wait_ready
 from stores.errors import StoreCorrupt, StoreDenied, StoreUnavailable
 from stores.records import Queued
 from tests.contract.builders import CALLER, admit, running
@@ -86,6 +87,19 @@ async def test_a_worker_that_finds_its_redis_again_takes_turns_at_once() -> None
             assert isinstance(await admit(store, message_id="m2"), Queued)
         finally:
             await store.close()
+
+
+async def test_a_connection_that_uvloop_has_closed_is_a_lost_connection() -> None:
+    """It says so by a RuntimeError, which the library lets through; any other one is a mistake of ours."""
+
+    async def write(text: str) -> None:
+        raise RuntimeError(text)
+
+    call = _heeding_cancel(write)
+    with pytest.raises(ConnectionError):
+        await call("unable to perform operation on <TCPTransport closed=True>; the handler is closed")
+    with pytest.raises(RuntimeError, match="another mistake"):
+        await call("another mistake")
 
 
 @pytest.mark.parametrize("command", ["call", "batch"])
