@@ -6,7 +6,8 @@
 local again = redis.call('EXISTS', tombstone) == 1
 if not again and (redis.call('HGET', beat, 'count') or '') ~= count then return {'alive'} end
 redis.call('DEL', beat)
-redis.call('SET', tombstone, '1', 'PX', context_ms)
+-- Once: its age is how long the worker has been known as dead.
+if not again then redis.call('SET', tombstone, '1', 'PX', context_ms) end
 local left = redis.call('SMEMBERS', turns)
 if #left == 0 and redis.call('EXISTS', deliveries) == 0 then redis.call('ZREM', workers, worker) end
 return {'reaped', left}

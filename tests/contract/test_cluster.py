@@ -10,7 +10,8 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 from redis.crc import key_slot
 
-from stores import Store, open_store
+from stores import Store, apart_fleet, open_store
+from stores.caretaker import roster_entry
 from stores.client import Client
 from stores.cluster import ClusterClient
 from stores.errors import StoreUnavailable
@@ -309,6 +310,27 @@ async def test_hints_that_a_failover_lost_are_made_again(store: Store) -> None:
     assert await roster(store) == {TurnRef(ticket.context, ticket.task_id).text}
     assert WORKER in await store.fleet.workers()
     assert set(await store.client.call("SMEMBERS", store.keys.ready)) == {left.context.text}
+
+
+async def test_r16_an_entry_with_nothing_behind_it_goes_after_a_while(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its worker may only seem dead, and be between the entry and its admission."""
+    assert store.apart is not None
+    entry = roster_entry(ContextRef.of(CALLER, "ctx"), "task")
+    await store.apart.places.move_roster("dead", ("+", entry))
+    assert await store.fleet.reap_worker("dead", "") == (entry,)
+    await store.fleet.settle_hint("dead", entry, taken=False)
+    assert await store.fleet.reap_worker("dead", "") == (entry,)
+    monkeypatch.setattr(apart_fleet, "GRACE_MS", 100)
+
+    async def settled() -> bool:
+        left = await store.fleet.reap_worker("dead", "")
+        await store.fleet.settle_hint("dead", entry, taken=False)
+        return left == ()
+
+    await wait_found(settled)
+    assert "dead" not in await store.fleet.workers()
 
 
 async def test_a_late_note_does_not_undo_a_newer_one(store: Store) -> None:
