@@ -18,6 +18,7 @@ from typing import Any
 
 from gunicorn.app.base import BaseApplication
 from gunicorn.arbiter import Arbiter
+from gunicorn.errors import HaltServer
 
 from server.config import ConfigRefused, Plan, Settings
 from server.config.problems import ConfigProblem, problem
@@ -148,6 +149,14 @@ class Master(Arbiter):  # type: ignore[misc]  # gunicorn has no types
     def stop(self, graceful: bool = True) -> None:
         self.app.end()
         super().stop(graceful)
+
+    def reap_workers(self) -> None:
+        try:
+            super().reap_workers()
+        except HaltServer:
+            # The first worker that can't start ends the server; a second one must not break off that end.
+            if not self.app.is_ending():
+                raise
 
     def manage_workers(self) -> None:
         self._look_after_the_engine()

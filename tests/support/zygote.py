@@ -17,7 +17,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +60,9 @@ class Forked:
 
     def signal(self, which: signal.Signals) -> None:
         if not self.dead.is_set():
-            os.kill(self.pid, which)
+            # It may have died a moment ago, by itself, and the news be on its way.
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, which)
 
     async def kill(self) -> None:
         self.signal(signal.SIGKILL)
