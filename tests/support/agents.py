@@ -61,7 +61,9 @@ class Ledger:
         path = self.folder / "runs"
         if not path.exists():
             return []
-        lines: list[dict[str, Any]] = [json.loads(line) for line in path.read_text().splitlines()]
+        # Another process may be in the middle of its line.
+        whole = path.read_text().rpartition("\n")[0]
+        lines: list[dict[str, Any]] = [json.loads(line) for line in whole.splitlines()]
         wanted = {**like, **({"what": what} if what else {})}
         return [line for line in lines if all(line.get(name) == value for name, value in wanted.items())]
 
