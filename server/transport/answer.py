@@ -11,15 +11,22 @@ from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 class _Gathered:
     """Stands in for the connection while an answer is put together."""
 
-    def __init__(self) -> None:
-        self.chunks: list[bytes] = []
-        self.closed = False
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+        self._chunks: list[bytes] = []
 
     def write(self, data: bytes) -> None:
-        self.chunks.append(data)
+        self._chunks.append(data)
 
     def close(self) -> None:
-        self.closed = True
+        """At once: a request that was sent behind this one is only left alone if the connection is seen to close."""
+        self.flush()
+        self._connection.close()
+
+    def flush(self) -> None:
+        if self._chunks:
+            self._connection.write(b"".join(self._chunks))
+            self._chunks.clear()
 
 
 class WholeAnswer(RequestResponseCycle):
@@ -37,17 +44,14 @@ class WholeAnswer(RequestResponseCycle):
         if head is None:
             await super().send(message)
             return
-        connection, gathered = self.transport, _Gathered()
+        connection, gathered = self.transport, _Gathered(self.transport)
         self.transport = gathered  # type: ignore[assignment]
         try:
             await super().send(head)
             await super().send(message)
         finally:
             self.transport = connection
-            if gathered.chunks:
-                connection.write(b"".join(gathered.chunks))
-            if gathered.closed:
-                connection.close()
+            gathered.flush()
 
 
 def _has_length(message: Any) -> bool:

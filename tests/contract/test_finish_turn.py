@@ -233,6 +233,17 @@ async def test_what_a_closed_task_leaves_lapses_by_its_class(store: Store) -> No
         assert class_ms - 60_000 < await ttl(store, key) <= class_ms, key
 
 
+@pytest.mark.parametrize(("share", "renewed"), [(500, True), (2000, False)])
+async def test_the_end_of_a_turn_that_took_a_while_renews_its_context(store: Store, share: int, renewed: bool) -> None:
+    """A thousandth of the context's lifetime is a while; the beginning of a shorter turn has renewed it enough."""
+    ticket, month = await running(store), store.limits.context_ms
+    context = store.keys.context(ticket.context)
+    await store.client.call("HSET", context, "started", ticket.started_ms - month // share)
+    await store.client.call("PEXPIRE", context, 60_000)
+    await finish(store, ticket)
+    assert (await ttl(store, context) > 60_000) is renewed
+
+
 async def test_a_waiting_task_keeps_its_document_log_and_place_as_long_as_its_context(store: Store) -> None:
     task = await waiting(store)
     context, keys = ContextRef.of(CALLER, "ctx"), store.keys

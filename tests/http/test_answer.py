@@ -49,7 +49,8 @@ async def answered(app: Callable[..., Awaitable[None]], request: bytes = REQUEST
     line = Line()
     protocol.connection_made(line)
     protocol.data_received(request)
-    await asyncio.gather(*state.tasks)
+    while state.tasks:
+        await asyncio.gather(*state.tasks)
     closed = line.closed
     protocol.connection_lost(None)
     line.closed = closed
@@ -77,6 +78,22 @@ async def test_a_connection_that_ends_with_its_answer_is_closed_after_it() -> No
     line = await answered(app, REQUEST.replace(b"host", b"connection: close\r\nhost"))
     assert b"".join(line.writes).endswith(b"\r\n\r\nhello")
     assert b"connection: close\r\n" in line.writes[0]
+    assert line.closed
+
+
+async def test_what_was_sent_behind_a_last_answer_is_not_run() -> None:
+    """Its own answer could not be sent any more: it would be work that nobody hears of."""
+    paths: list[str] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        paths.append(scope["path"])
+        await asyncio.sleep(0)  # so that both requests have been read
+        await send({**START, "headers": [(b"content-length", b"5"), (b"connection", b"close")]})
+        await send({"type": "http.response.body", "body": b"hello"})
+
+    line = await answered(app, REQUEST + REQUEST.replace(b"GET /", b"GET /more"))
+    assert paths == ["/"]
+    assert len(line.writes) == 1
     assert line.closed
 
 
