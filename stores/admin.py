@@ -236,19 +236,21 @@ class AdminStore:
         key, push = keys.task(tag, caller, task_id), keys.push(tag, caller, task_id)
         facts, size, events, pushed, ttl = await self._client.batch(
             [
-                ["HMGET", key, "ctx", "state", "phase", "at", "created", "last"],
+                ["HMGET", key, "ctx", "state", "phase", "at", "created", "last", "first", "end_at"],
                 ["HSTRLEN", key, "doc"],
                 ["XLEN", keys.log(tag, caller, task_id)],
                 ["HMGET", push, "count", "letters"],
                 ["PTTL", key],
             ]
         )
-        context_id, state, phase, at, created, last = facts
+        context_id, state, phase, at, created, last, first, end_at = facts
         if phase is None:
             return None
+        # As long as a log has no more than these two entries, there is no stream of them.
+        count = 1 + bool(end_at) if first else int(events)
         callbacks, letters = (int(value or 0) for value in pushed)
         return TaskSight(
-            caller, task_id, context_id, state, phase, int(at), int(created or 0), last, int(size), int(events),
+            caller, task_id, context_id, state, phase, int(at), int(created or 0), last, int(size), count,
             callbacks, letters, int(ttl),
         )  # fmt: skip
 

@@ -13,7 +13,7 @@
 local message = message_key(mid)
 local known = redis.call('HMGET', message, 'task', 'digest', 'status', 'token', 'fence', 'reply', 'error')
 if known[1] and (known[3] ~= 'ended' or known[4] == token) then
-  -- @include view claim ticket
+  -- @include entries view claim ticket
   if known[4] == token and (known[3] == 'running' or known[3] == 'queued') then
     -- A repeat of the call that made the record. It gets the turn only if it was given it in the first place: one that
     -- came out of the queue, or was taken over, is in other hands (perhaps another task's of this very worker).
@@ -92,19 +92,17 @@ if not busy and named ~= '1' and push_name == '' then
   redis.call('HSET', message, 'task', task, 'digest', digest, 'token', token, 'status', 'running', 'attempt', 1,
     'input', input, 'asked', now, 'fence', fence, 'owner', worker)
   redis.call('HSET', task_key(task), 'phase', 'open', 'at', now, 'state', working, 'doc', doc, 'cursor', '0-0',
-    'last', first, 'ctx', context_id, 'cid', cid, 'created', now)
-  redis.call('XADD', log_key(task), first, 'k', 'start', 'a', now, 'd', '')
+    'first', first, 'last', first, 'ctx', context_id, 'cid', cid, 'created', now)
   redis.call('PEXPIRE', context, context_ms)
   redis.call('PEXPIRE', message, context_ms)
   redis.call('PEXPIRE', task_key(task), context_ms)
-  redis.call('PEXPIRE', log_key(task), context_ms)
   list_task(task, 'open', now, working)
   enroll(task)
   settle_live(true, limited)
   return {'fresh', fence, state[3] or '', now}
 end
 
--- @include index message task view push claim ticket unclaimed supersede start context
+-- @include index message task entries view push claim ticket unclaimed supersede start context
 redis.call('HSET', context, 'id', context_id, 'caller', caller)
 redis.call('HSET', message, 'task', task, 'digest', digest, 'token', token, 'status', 'queued', 'attempt', 1,
   'input', input, 'asked', now)

@@ -14,7 +14,7 @@ if run[1] ~= task or run[2] ~= fence or run[3] ~= worker or run[5] ~= mid then
   if facts[1] ~= mark and told[1] ~= mark then return {'lost', facts[3] or ''} end
   local answer = {'finished', told[1] == mark and told[2] or facts[2]}
   if run[4] == mark and run[3] == worker then
-    -- @include view claim ticket
+    -- @include entries view claim ticket
     answer[3] = ticket(run[5], run[1], run[2])
   end
   return answer
@@ -25,8 +25,17 @@ end
 free_message(mid)
 if run[6] then redis.call('HDEL', context, 'cancel') end
 open_list = run[7] or ' '
-local old = redis.call('HMGET', task_key(task), 'phase', 'at', 'state', 'last')
-local last, at = old[4] or '0-0', tonumber(seq)
+local old = redis.call('HMGET', task_key(task), 'phase', 'at', 'state', 'last', 'first')
+local last, at, ends = old[4] or '0-0', tonumber(seq), {}
+if reply ~= '' then
+  entries = {}
+elseif old[5] == last and #entries == 2 and entries[1] == 'status' then
+  last = fence .. '-' .. seq
+  ends = {'end_at', now, 'end_doc', entries[2]}
+  entries = {}
+elseif old[5] and #entries > 0 then
+  unfold(task)
+end
 for i = 1, #entries, 2 do
   last = add_entry(task, last, fence, at, entries[i], entries[i + 1])
   at = at + 1
@@ -37,7 +46,8 @@ if reply ~= '' then
   put_open(task, false)
   redis.call('DEL', task_key(task), log_key(task), push_key(task))
 else
-  set_state(task, phase, state, old, 'doc', doc, 'cursor', last, 'last', last, 'finished', mark)
+  set_state(task, phase, state, old, 'doc', doc, 'cursor', last, 'last', last, 'finished', mark,
+    unpack(ends))
   ask_delivery(push_key(task), caller .. ':' .. task)
 end
 -- The message keeps the mark, too: a direct reply leaves no task, and a task that goes on gets its next turn's.
@@ -56,7 +66,7 @@ local answer = {'finished', now}
 local busy = false
 if redis.call('EXISTS', queue) == 1 then
   if take_next == '1' then
-    -- @include view claim ticket roster supersede start
+    -- @include entries view claim ticket roster supersede start
     answer[3] = start_next(mark)
     busy = answer[3] ~= nil
   else

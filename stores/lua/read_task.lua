@@ -2,10 +2,9 @@
 -- @keys task log
 -- @args after most
 -- Replies: task <state> <phase> <at> <context id> <doc> <cursor> <last> <trimmed> <entries> | unknown
+-- @include entries
 local facts = redis.call('HMGET', task, 'state', 'phase', 'at', 'ctx', 'doc', 'cursor', 'last', 'trimmed', 'cid')
 if not facts[2] then return {'unknown'} end
-local from = after ~= '' and after or facts[6]
-local entries = {}
-if from ~= facts[7] then entries = redis.call('XRANGE', log, '(' .. from, '+', 'COUNT', most) end
+local entries = entries_after(task, log, after ~= '' and after or facts[6], facts[7], most)
 return {'task', facts[1], facts[2], facts[3], facts[4], facts[5], facts[6], facts[7], facts[8] or '0-0', entries,
   facts[9]}

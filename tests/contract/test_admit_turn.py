@@ -459,6 +459,7 @@ async def test_a_message_record_lapses_and_its_task_stays(store: Store) -> None:
 async def test_while_a_turn_is_open_all_it_needs_lives_as_long_as_its_context(store: Store) -> None:
     ticket = await running(store)
     waits = await queued(store, message_id="m2")
+    await store.turns.append_events(ticket, 2, [("artifact", "", "a")])
     context, keys = ticket.context, store.keys
     month = store.limits.context_ms
     for key in (

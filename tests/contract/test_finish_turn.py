@@ -27,7 +27,6 @@ from tests.contract.builders import (
     sweeping,
     ttl,
     view,
-    waiting,
 )
 
 
@@ -219,7 +218,8 @@ async def test_without_a_cache_a_follower_elsewhere_still_learns_the_direct_repl
 
 async def test_what_a_closed_task_leaves_lapses_by_its_class(store: Store) -> None:
     ticket = await running(store)
-    await finish(store, ticket)
+    await store.turns.append_events(ticket, 2, [("artifact", "", "a")])
+    await finish(store, ticket, seq=3)
     context, keys, limits = ticket.context, store.keys, store.limits
     for key, class_ms in (
         (keys.message(context, ticket.mid), limits.message_ms),
@@ -245,7 +245,10 @@ async def test_the_end_of_a_turn_that_took_a_while_renews_its_context(store: Sto
 
 
 async def test_a_waiting_task_keeps_its_document_log_and_place_as_long_as_its_context(store: Store) -> None:
-    task = await waiting(store)
+    ticket = await running(store)
+    await store.turns.append_events(ticket, 2, [("artifact", "", "a")])
+    await finish(store, ticket, "input_required", "waiting", seq=3)
+    task = await view(store, ticket)
     context, keys = ContextRef.of(CALLER, "ctx"), store.keys
     for key in (keys.task(context.tag, CALLER, task.task_id), keys.log(context.tag, CALLER, task.task_id)):
         # Another turn of the context renews what is open in it.

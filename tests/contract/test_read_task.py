@@ -88,14 +88,15 @@ async def test_one_answer_has_at_most_so_many_entries_and_the_next_goes_on(store
 async def test_r33_a_closed_tasks_log_lapses_before_its_document(store: Store) -> None:
     brief = with_limits(store, log_ms=30)
     ticket = await running(brief)
-    await finish(brief, ticket)
+    await store.turns.append_events(ticket, 2, [("artifact", "", "a")])
+    await finish(brief, ticket, seq=3)
 
     async def lapsed() -> bool:
         return not (await view(store, ticket, after="1-1")).entries
 
     await eventually(lapsed)
     seen = await view(store, ticket)
-    assert (seen.phase, seen.doc, seen.cursor, seen.last) == ("closed", '{"done":1}', "1-2", "1-2")
+    assert (seen.phase, seen.doc, seen.cursor, seen.last) == ("closed", '{"done":1}', "1-3", "1-3")
 
 
 async def test_read_message_tells_how_far_a_message_is(store: Store) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from server.auth.caller import ANONYMOUS
 from stores import Store
+from stores.records import Entry
 from tests.crash.cell import SETTLED, Cell, Said
 from tests.support.agents import AGENTS
 from tests.support.client import Item, Speaker
@@ -132,19 +133,18 @@ class Judge:
     async def _check_log(self, store: Store, said: Said, item: Item) -> None:
         """Each holder's events are numbered from 1 on without a gap, and there is one end."""
         task = item.id
-        key = store.keys.log(task[-12:], ANONYMOUS.key, task)
-        entries: list[tuple[str, dict[str, str]]] = await store.client.call("XRANGE", key, "-", "+")
-        ids = [tuple(map(int, entry_id.split("-"))) for entry_id, _ in entries]
+        view = await store.tasks.read_task(ANONYMOUS.key, task, after="0-0")
+        entries = view.entries if view else ()
+        ids = [tuple(map(int, entry.id.split("-"))) for entry in entries]
         for fence, own in itertools.groupby(ids, key=lambda place: place[0]):
             numbers = [seq for _, seq in own]
             # 0 is what another turn of the context wrote: that this task was closed, or that a message joined it.
             whole = list(range(numbers[0], numbers[0] + len(numbers)))
             self._expect(numbers == whole and numbers[0] <= 1, f"{said.text}: events of fence {fence} are {numbers}")
-        view = await store.tasks.read_task(ANONYMOUS.key, task)
-        last = entries[-1][0] if entries else ""
+        last = entries[-1].id if entries else ""
         self._expect(view is not None and view.last == last, f"{said.text}: its log ends at {last}, not as on record")
         if item.state in TERMINAL:
-            ends = [fields for _, fields in entries if _state_of(fields) in TERMINAL]
+            ends = [entry for entry in entries if _state_of(entry) in TERMINAL]
             self._expect(len(ends) == 1, f"{said.text}: its log has {len(ends)} ends")
 
     async def _check_callbacks(self, outcomes: list[tuple[Said, Item]]) -> None:
@@ -184,5 +184,5 @@ def _ended_well(said: Said, item: Item) -> bool:
     return item.kind == "message" or item.state != "failed" or said.told == "input_required"
 
 
-def _state_of(fields: dict[str, str]) -> str:
-    return str(json.loads(fields["d"])["state"]) if fields["k"] == "status" else ""
+def _state_of(entry: Entry) -> str:
+    return str(json.loads(entry.doc)["state"]) if entry.kind == "status" else ""
