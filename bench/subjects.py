@@ -11,7 +11,7 @@ from pathlib import Path
 
 from bench.children import Child, free_port
 from bench.usage import cpu_ns, memory_bytes
-from stores.embedded import server_binary
+from stores.embedded import KEEPING, server_binary
 
 
 @dataclass(frozen=True)
@@ -49,10 +49,7 @@ def valkey() -> Iterator[tuple[Child, str]]:
             "dir": name,
             "port": "0",
             "unixsocket": str(folder / "s"),
-            "appendonly": "yes",
-            "appendfsync": "everysec",
-            "save": "",
-            "maxmemory-policy": "noeviction",
+            **KEEPING,
         }
         words = [word for option, value in options.items() for word in (f"--{option}", value)]
         child = Child([str(server_binary()), *words], folder / "log")

@@ -9,7 +9,7 @@ All keys begin with the namespace. `{...}` is the hash tag: what shares it share
 | `ns:{tag}:x:<cid>` | zset | listing index of the context's tasks | context |
 | `ns:{tag}:m:<mid>` | hash | message record: task, digest, status, input | context, then message |
 | `ns:{tag}:t:<caller>:<task>` | hash | task: state, phase, document, cursor | context while open, then task |
-| `ns:{tag}:e:<caller>:<task>` | stream | its events, ids `<fence>-<sequence>`, unless the task has all | context while open, then log |
+| `ns:{tag}:e:<caller>:<task>` | stream | events, `<fence>-<sequence>`, if over two | context while open, then log |
 | `ns:{tag}:p:<caller>:<task>` | hash | callbacks: cursors, dead letters, who delivers | as the task |
 | `ns:{tag}:b:<cid>` | hash | on a Cluster: its reservations, what it owes to other slots | context |
 | `ns:{live}:contexts` | zset | live contexts by deadline | context |

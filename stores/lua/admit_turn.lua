@@ -13,7 +13,7 @@
 local message = message_key(mid)
 local known = redis.call('HMGET', message, 'task', 'digest', 'status', 'token', 'fence', 'reply', 'error')
 if known[1] and (known[3] ~= 'ended' or known[4] == token) then
-  -- @include entries view claim ticket
+  -- @include position entries view claim ticket
   if known[4] == token and (known[3] == 'running' or known[3] == 'queued') then
     -- A repeat of the call that made the record. It gets the turn only if it was given it in the first place: one that
     -- came out of the queue, or was taken over, is in other hands (perhaps another task's of this very worker).
@@ -102,7 +102,7 @@ if not busy and named ~= '1' and push_name == '' then
   return {'fresh', fence, state[3] or '', now}
 end
 
--- @include index message task entries view push claim ticket unclaimed supersede start context
+-- @include index message task position entries view push claim ticket unclaimed supersede start context
 redis.call('HSET', context, 'id', context_id, 'caller', caller)
 redis.call('HSET', message, 'task', task, 'digest', digest, 'token', token, 'status', 'queued', 'attempt', 1,
   'input', input, 'asked', now)

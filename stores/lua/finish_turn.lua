@@ -14,7 +14,7 @@ if run[1] ~= task or run[2] ~= fence or run[3] ~= worker or run[5] ~= mid then
   if facts[1] ~= mark and told[1] ~= mark then return {'lost', facts[3] or ''} end
   local answer = {'finished', told[1] == mark and told[2] or facts[2]}
   if run[4] == mark and run[3] == worker then
-    -- @include entries view claim ticket
+    -- @include position entries view claim ticket
     answer[3] = ticket(run[5], run[1], run[2])
   end
   return answer
@@ -66,7 +66,7 @@ local answer = {'finished', now}
 local busy = false
 if redis.call('EXISTS', queue) == 1 then
   if take_next == '1' then
-    -- @include entries view claim ticket roster supersede start
+    -- @include position entries view claim ticket roster supersede start
     answer[3] = start_next(mark)
     busy = answer[3] ~= nil
   else

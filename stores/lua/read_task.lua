@@ -2,7 +2,7 @@
 -- @keys task log
 -- @args after most
 -- Replies: task <state> <phase> <at> <context id> <doc> <cursor> <last> <trimmed> <entries> | unknown
--- @include entries
+-- @include position entries
 local facts = redis.call('HMGET', task, 'state', 'phase', 'at', 'ctx', 'doc', 'cursor', 'last', 'trimmed', 'cid')
 if not facts[2] then return {'unknown'} end
 local entries = entries_after(task, log, after ~= '' and after or facts[6], facts[7], most)

@@ -39,7 +39,6 @@ async def test_a_turn_that_says_nothing_on_its_way_has_no_stream(store: Store) -
         ("0-0", [START, END]),
         ("0-99", [START, END]),
         ("1-0", [START, END]),
-        ("1", [START, END]),
         ("1-1", [END]),
         ("1-2", []),
         ("1-10", []),

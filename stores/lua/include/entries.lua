@@ -1,11 +1,5 @@
--- What a log has after an id, in the form of XRANGE. See the part `task` for where its entries stand.
-local function is_later(id, than)
-  local fence, seq = string.match(id, '^(%d+)-(%d+)$')
-  local than_fence, than_seq = string.match(than, '^(%d+)-?(%d*)$')
-  if fence ~= than_fence then return tonumber(fence) > tonumber(than_fence) end
-  return tonumber(seq) > (tonumber(than_seq) or 0)
-end
-
+-- What a log has after an id, in the form of XRANGE. See the part `task` for where its entries stand. Wants the
+-- part position.
 local function entries_after(task, log, from, last, most)
   if from == last then return {} end
   local ends = redis.call('HMGET', task, 'first', 'created', 'end_at', 'end_doc')
@@ -14,7 +8,7 @@ local function entries_after(task, log, from, last, most)
     return redis.call('XRANGE', log, '(' .. from, '+')
   end
   local found = {}
-  if is_later(ends[1], from) then found[1] = {ends[1], {'k', 'start', 'a', ends[2], 'd', ''}} end
-  if ends[3] and is_later(last, from) then found[#found + 1] = {last, {'k', 'status', 'a', ends[3], 'd', ends[4]}} end
+  if before(from, ends[1]) then found[1] = {ends[1], {'k', 'start', 'a', ends[2], 'd', ''}} end
+  if ends[3] and before(from, last) then found[#found + 1] = {last, {'k', 'status', 'a', ends[3], 'd', ends[4]}} end
   return found
 end
