@@ -6,6 +6,7 @@ Timestamps are whole milliseconds since the epoch and come from Redis alone.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Literal
@@ -291,6 +292,22 @@ Request = (
 # --- folding: how events change a task ---------------------------------------------------------------------------
 
 
+def fold_all(task: Task, events: Iterable[Event]) -> Task:
+    """The task after all of them. Chunks of one artifact that follow each other are joined first: one by one, each
+    would copy all that came before it."""
+    run: list[ArtifactUpdate] = []
+    for event in events:
+        if isinstance(event, ArtifactUpdate):
+            if run and not (event.append and event.artifact.artifact_id == run[0].artifact.artifact_id):
+                task, run = fold(task, _joined(run)), []
+            run.append(event)
+        else:
+            if run:
+                task, run = fold(task, _joined(run)), []
+            task = fold(task, event)
+    return fold(task, _joined(run)) if run else task
+
+
 def fold(task: Task, event: Event) -> Task:
     """The task after the event, as every reader of the log computes it.
 
@@ -307,7 +324,10 @@ def fold(task: Task, event: Event) -> Task:
                 task.id, task.context_id, event.status, task.artifacts, history, metadata, task.trace, task.extra
             )
         case ArtifactUpdate():
-            return replace(task, artifacts=_fold_artifact(task.artifacts, event))
+            artifacts = _fold_artifact(task.artifacts, event)
+            return Task(
+                task.id, task.context_id, task.status, artifacts, task.history, task.metadata, task.trace, task.extra
+            )
         case MessageJoined():
             history = task.history
             status = task.status
@@ -327,6 +347,18 @@ def _fold_artifact(artifacts: tuple[Artifact, ...], event: ArtifactUpdate) -> tu
                 )
             return (*artifacts[:index], chunk, *artifacts[index + 1 :])
     return (*artifacts, chunk)
+
+
+def _joined(run: Sequence[ArtifactUpdate]) -> ArtifactUpdate:
+    """One chunk for several of the same artifact, all but the first of which append to it."""
+    first = run[0]
+    if len(run) == 1:
+        return first
+    parts = tuple([part for event in run for part in event.artifact.parts])
+    metadata = first.artifact.metadata
+    for event in run[1:]:
+        metadata = _merged(metadata, event.artifact.metadata)
+    return replace(first, artifact=replace(first.artifact, parts=parts, metadata=metadata))
 
 
 def _merged(old: JsonObject | None, new: JsonObject | None) -> JsonObject | None:

@@ -15,6 +15,7 @@ from starlette.types import Receive, Send
 from server.protocol.errors import A2AError, InternalFault, Unavailable
 from server.protocol.text import encode
 from server.turns import cursor as cursors
+from server.turns.bell import Bell
 from server.turns.watch import Stream, Streamed
 
 log = logging.getLogger(__name__)
@@ -86,7 +87,7 @@ class EventStreams:
         """Ends every stream after a complete event, with the hint where to go on."""
         self._closing = True
         for frames in self._sending:
-            frames.news.set()
+            frames.news.ring()
 
     async def begin(self, items: Stream, framing: Framing) -> Frames:
         """Waits for the first item, so that a refusal can still be an HTTP status. A slow one does not hold the
@@ -103,7 +104,7 @@ class EventStreams:
 
     async def send(self, frames: Frames, receive: Receive, send: Send) -> None:
         gone = asyncio.ensure_future(_disconnected(receive))
-        gone.add_done_callback(lambda _: frames.news.set())
+        gone.add_done_callback(lambda _: frames.news.ring())
         self._sending.add(frames)
         try:
             await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
@@ -137,7 +138,7 @@ class Frames:
         self.ready: list[bytes] = []
         self.ended = False
         self.error: Exception | None = None
-        self.news = asyncio.Event()
+        self.news = Bell()
         self._items = items
         self._framing = framing
         self._room = asyncio.Event()
@@ -158,13 +159,7 @@ class Frames:
 
     async def wait(self, seconds: float) -> bool:
         """Until there is news, at most so long; False when there is none."""
-        try:
-            async with asyncio.timeout(seconds):
-                await self.news.wait()
-        except TimeoutError:
-            return False
-        self.news.clear()
-        return True
+        return await self.news.wait(seconds)
 
     async def close(self) -> None:
         self._task.cancel()
@@ -175,7 +170,7 @@ class Frames:
         try:
             async for streamed in self._items:
                 self.ready.append(self._framing.item(streamed))
-                self.news.set()
+                self.news.ring()
                 if streamed.final:
                     return
                 if len(self.ready) >= MOST_READY:
@@ -187,7 +182,7 @@ class Frames:
             self.error = error
         finally:
             self.ended = True
-            self.news.set()
+            self.news.ring()
 
 
 async def _disconnected(receive: Receive) -> None:

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from server.observe import metrics
 from server.protocol.model import Event, Task
@@ -33,8 +33,7 @@ class TaskGone(Exception):
     """There is no such task, or no more: it lapsed, or its turn ended with a direct Message."""
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(NamedTuple):
     """One thing a follower saw: an event, or a whole task where the log no longer reaches back to its cursor."""
 
     cursor: Cursor
@@ -84,8 +83,7 @@ class Following:
                     continue
                 step = inbox.take()
                 if step is None:
-                    woken = await inbox.wait(LOOK_SECONDS)
-                    look = not woken and listening
+                    look = not await inbox.wait(LOOK_SECONDS if listening else None)
                 elif step[0] > after:
                     if step[0] == (after[0], after[1] + 1):
                         after = step[0]

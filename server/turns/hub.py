@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
 from collections.abc import Sequence
 
 from server.protocol.model import Event
+from server.turns.bell import Bell
 from server.turns.cursor import Cursor
 
 Step = tuple[Cursor, Event]
@@ -18,7 +18,7 @@ class Inbox:
     def __init__(self, size: int) -> None:
         self._size = size
         self._steps: deque[Step] = deque()
-        self._event = asyncio.Event()
+        self._bell = Bell()
         self.stale = False
         """Something happened that is not in this inbox: look into the log."""
 
@@ -28,27 +28,18 @@ class Inbox:
             self.stale = True
         else:
             self._steps.extend(steps)
-        self._event.set()
+        self._bell.ring()
 
     def wake(self, _word: str = "") -> None:
         self.stale = True
-        self._event.set()
+        self._bell.ring()
 
     def take(self) -> Step | None:
         return self._steps.popleft() if self._steps else None
 
-    async def wait(self, seconds: float) -> bool:
+    async def wait(self, seconds: float | None) -> bool:
         """Until something came, at most so long; False when nothing did."""
-        if self._event.is_set():
-            self._event.clear()
-            return True
-        try:
-            async with asyncio.timeout(seconds):
-                await self._event.wait()
-        except TimeoutError:
-            return False
-        self._event.clear()
-        return True
+        return await self._bell.wait(seconds)
 
 
 class Hub:

@@ -13,11 +13,11 @@ import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from server.observe import metrics
 from server.protocol import documents
-from server.protocol.model import ArtifactUpdate, Event, StatusUpdate, Task, fold
+from server.protocol.model import ArtifactUpdate, Event, StatusUpdate, Task, fold_all
 from server.turns import cursor as cursors
 from server.turns.hub import Hub, Inbox, Step
 from stores import Store
@@ -59,8 +59,7 @@ class BoundReached(Exception):
         self.kind = kind
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """One event with its place in the log and the form it has there."""
 
     seq: int
@@ -88,8 +87,8 @@ class Outbox:
         on_lost: Callable[[], None],
         on_cancel: Callable[[], None],
     ) -> None:
-        self.task = task
-        """The task with every event folded in, sent or not."""
+        self._task = task
+        self._unfolded: list[Event] = []
         self.emitted = 0
         self.batches = 0
         """Calls of the store that events took so far."""
@@ -111,6 +110,14 @@ class Outbox:
         self._bytes = len(ticket.view.doc)
         self._closed = False
 
+    @property
+    def task(self) -> Task:
+        """The task with every event folded in, sent or not."""
+        if self._unfolded:
+            self._task = fold_all(self._task, self._unfolded)
+            self._unfolded = []
+        return self._task
+
     async def emit(self, event: Event) -> None:
         """Takes an event of the agent's. What can't be written is the agent's mistake, and raised into it."""
         if self._closed:
@@ -130,7 +137,7 @@ class Outbox:
         kind, doc = documents.dump_event(event)
         if not doc.isascii():
             doc.encode()  # half a character can be in a text, but not in a store
-        self.task = fold(self.task, event)
+        self._unfolded.append(event)
         self._buffer.append(Entry(self._seq, event, kind, doc))
         self._seq += 1
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from server.protocol import documents, errors
 from server.protocol.model import Event, Message, MessageJoined, State, Status, StatusUpdate, StreamItem, Task
@@ -23,8 +24,7 @@ from server.turns.worker import Worker
 from stores.records import Admission, TaskView
 
 
-@dataclass(frozen=True, slots=True)
-class Streamed:
+class Streamed(NamedTuple):
     """One item of a stream: its position, the item, and whether the stream closes after it."""
 
     cursor: Cursor

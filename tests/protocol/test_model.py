@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
+from functools import reduce
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from server.protocol.model import (
     Artifact,
     ArtifactUpdate,
+    Event,
     Message,
     MessageJoined,
     Part,
@@ -19,6 +23,7 @@ from server.protocol.model import (
     StatusUpdate,
     Task,
     fold,
+    fold_all,
 )
 from tests.protocol.samples import PLAIN, QUESTION
 
@@ -82,6 +87,17 @@ def test_an_artifact_sent_again_is_replaced_in_its_place() -> None:
 
 def test_a_chunk_for_an_artifact_nobody_has_seen_begins_it() -> None:
     assert texts(fold(PLAIN, chunk("a", "x", append=True))) == {"a": ["x"]}
+
+
+@given(
+    st.lists(
+        st.builds(chunk, st.sampled_from("ab"), st.sampled_from("xyz"), append=st.booleans(), k=st.integers(0, 3))
+        | st.builds(chunk, st.sampled_from("ab"), st.just("-"), append=st.just(True))
+        | st.just(status(State.WORKING, THINKING))
+    )
+)
+def test_folding_many_is_folding_one_after_the_other(events: list[Event]) -> None:
+    assert fold_all(PLAIN, events) == reduce(fold, events, PLAIN)
 
 
 def test_folding_leaves_the_earlier_task_as_it_was() -> None:
