@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from math import inf
 
 
 class Bell:
@@ -24,10 +25,9 @@ class Bell:
         if not self._rung:
             loop = asyncio.get_running_loop()
             self._waiter = loop.create_future()
-            if seconds is not None:
-                self._due = loop.time() + seconds
-                if self._timer is None:
-                    self._timer = loop.call_at(self._due, self._check)
+            self._due = inf if seconds is None else loop.time() + seconds
+            if seconds is not None and self._timer is None:
+                self._timer = loop.call_at(self._due, self._check)
             try:
                 await self._waiter
             finally:
@@ -37,7 +37,7 @@ class Bell:
 
     def _check(self) -> None:
         self._timer = None
-        if self._waiter is None:
+        if self._waiter is None or self._due == inf:
             return  # the next wait sets its own
         loop = asyncio.get_running_loop()
         if loop.time() >= self._due:

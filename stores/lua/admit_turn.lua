@@ -83,7 +83,7 @@ if not busy and named ~= '1' and push_name == '' then
   local fence = text(tonumber(state[2] or '0') + 1)
   local first = fence .. '-1'
   if super_doc ~= '' and open_list ~= ' ' then
-    -- @include index task unclaimed supersede
+    -- @include index unfold task unclaimed supersede
     supersede(task, fence, super_state, super_doc)
   end
   put_open(task, true)
@@ -102,7 +102,7 @@ if not busy and named ~= '1' and push_name == '' then
   return {'fresh', fence, state[3] or '', now}
 end
 
--- @include index message task position entries view push claim ticket unclaimed supersede start context
+-- @include index message unfold task position entries view push claim ticket unclaimed supersede start context
 redis.call('HSET', context, 'id', context_id, 'caller', caller)
 redis.call('HSET', message, 'task', task, 'digest', digest, 'token', token, 'status', 'queued', 'attempt', 1,
   'input', input, 'asked', now)

@@ -4,31 +4,44 @@
 -- @args prefix channel caller cid worker mid task fence seq doc keep ...entries
 -- @const context_ms task_ms log_ms
 -- Replies: appended <at> <cancel> | lost
--- @include clock partition shared open listing index task
+-- @include clock partition
 local run = redis.call('HMGET', context, 'run', 'run_fence', 'run_owner', 'run_mid', 'cancel', 'open')
 if run[1] ~= task or run[2] ~= fence or run[3] ~= worker or run[4] ~= mid then return {'lost'} end
+local log, facts = log_key(task), task_key(task)
 -- First a write that takes no memory: Redis judges that at a script's first write only, and when it is full, what runs
 -- must be able to end.
-redis.call('PEXPIRE', log_key(task), context_ms)
-open_list = run[6] or ' '
+local kept = redis.call('PEXPIRE', log, context_ms) == 1
+local places = redis.call('HMGET', facts, 'last', 'first')
+local at_fence, at_seq = string.match(places[1] or '0-0', '^(%d+)-(%d+)$')
+at_fence, at_seq = tonumber(at_fence), tonumber(at_seq)
+local newer = at_fence < tonumber(fence)
 local added, state = false, nil
 local last = tonumber(seq)
 for i = 1, #entries, 3 do
-  if record(task, fence, last, entries[i], entries[i + 2]) then
+  -- What is there already came with an earlier call that is repeated.
+  if newer or (at_fence == tonumber(fence) and at_seq < last) then
+    if places[2] and not added then
+      -- @include unfold
+      unfold(task)
+    end
+    redis.call('XADD', log, fence .. '-' .. last, 'k', entries[i], 'a', now, 'd', entries[i + 2])
     added = true
     if entries[i + 1] ~= '' then state = entries[i + 1] end
   end
   last = last + 1
 end
 if added then
+  redis.call('HSET', facts, 'last', fence .. '-' .. (last - 1))
   if state then
+    -- Most events are chunks, and need nothing of all this.
+    -- @include shared open listing index unfold task
+    open_list = run[6] or ' '
     set_state(task, 'open', state)
     save_open()
   end
   if doc ~= '' then
     local cursor = fence .. '-' .. (last - 1)
-    redis.call('HSET', task_key(task), 'doc', doc, 'cursor', cursor)
-    local log = log_key(task)
+    redis.call('HSET', facts, 'doc', doc, 'cursor', cursor)
     if redis.call('XLEN', log) > tonumber(keep) then
       redis.call('XTRIM', log, 'MAXLEN', '=', keep)
       local first = redis.call('XRANGE', log, '-', '+', 'COUNT', 1)
@@ -38,10 +51,10 @@ if added then
         -- Everything before the first entry left is gone; (first - 1) is the oldest cursor that still has no gap.
         trimmed = f .. '-' .. text(tonumber(s) - 1)
       end
-      redis.call('HSET', task_key(task), 'trimmed', trimmed)
+      redis.call('HSET', facts, 'trimmed', trimmed)
     end
   end
-  redis.call('PEXPIRE', log_key(task), context_ms)
+  if not kept then redis.call('PEXPIRE', log, context_ms) end
   wake(task, 'open')
 end
 return {'appended', now, run[5] == fence and 1 or 0}

@@ -4,7 +4,7 @@
 -- @keys context ?live ?index ?undelivered
 -- @args prefix channel signals caller cid ref task based state doc event
 -- @const context_ms task_ms log_ms message_ms idle_ms
--- @include clock partition shared open listing message index task unclaimed live context
+-- @include clock partition shared open listing message index unfold task unclaimed live context
 -- Replies: requested <fence> <owner> | canceled <at> | idle | closed <state> | changed | unknown
 local facts = redis.call('HMGET', task_key(task), 'phase', 'state', 'last', 'canceled_on', 'at')
 if not facts[1] then return {'unknown'} end

@@ -5,7 +5,7 @@
 -- @args prefix channel caller cid ref worker mid task fence seq state phase doc session_changed session reply take_next ...entries
 -- @const working context_ms task_ms log_ms message_ms idle_ms
 -- Replies: finished <at> <ticket or nothing> | lost <state>
--- @include clock partition shared open listing index message task unclaimed live context
+-- @include clock partition shared open listing index message unfold task unclaimed live context
 local run = redis.call('HMGET', context, 'run', 'run_fence', 'run_owner', 'via', 'run_mid', 'cancel', 'open', 'limited', 'started')
 local mark = fence .. ':' .. worker
 if run[1] ~= task or run[2] ~= fence or run[3] ~= worker or run[5] ~= mid then

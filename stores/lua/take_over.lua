@@ -4,7 +4,7 @@
 -- @keys context ?live ?index ?turns ?workers ?former ?ready ?deliveries ?undelivered
 -- @args prefix channel caller cid ref worker owner fence
 -- @const working context_ms task_ms log_ms message_ms idle_ms
--- @include clock partition shared open listing index message task position entries view claim ticket roster unclaimed supersede start live context
+-- @include clock partition shared open listing index message unfold task position entries view claim ticket roster unclaimed supersede start live context
 -- Replies: taken <ticket> | started <ticket> | nothing
 local run = redis.call('HMGET', context, 'run', 'run_fence', 'run_owner', 'run_mid', 'via', 'cancel')
 local asked = fence .. ':' .. owner

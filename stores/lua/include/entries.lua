@@ -1,4 +1,4 @@
--- What a log has after an id, in the form of XRANGE. See the part `task` for where its entries stand. Wants the
+-- What a log has after an id, in the form of XRANGE. See the part `unfold` for where its entries stand. Wants the
 -- part position.
 local function entries_after(task, log, from, last, most)
   if from == last then return {} end
