@@ -23,6 +23,16 @@ def decode_entries(raw: Any) -> tuple[Entry, ...]:
     return tuple(entries)
 
 
+def decode_told(word: str) -> tuple[Entry, ...]:
+    """The entries that came with a task's wake-up; none where it is only a word."""
+    what, *told = word.split("\n")
+    if what != "events":
+        return ()
+    fence, first, at, *fields = told
+    rows = zip(fields[::3], fields[2::3], strict=True)
+    return tuple(Entry(f"{fence}-{seq}", kind, int(at), doc) for seq, (kind, doc) in enumerate(rows, int(first)))
+
+
 def decode_view(task_id: str, raw: Any) -> TaskView:
     state, phase, at, context_id, doc, cursor, last, trimmed, entries, *more = raw
     return TaskView(

@@ -171,6 +171,8 @@ AdmitReply = Admitted | Queued | Replayed | InFlight | Reused | Refused
 class Appended:
     at_ms: int
     cancel_requested: bool
+    heard: bool = False
+    """Whether anybody follows the task through its channel; a repeated call does not know."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,6 +48,9 @@ _REFUSALS = frozenset(
 
 Passed = Literal["passed", "kept", "lost"]
 
+# Events that go along with a wake-up. More of them come from one quick agent, whose followers read many at once anyway.
+CARRY_MOST = 16
+
 
 class TurnStore:
     """Turns of contexts, on behalf of one worker incarnation at a time."""
@@ -204,11 +207,21 @@ class TurnStore:
         )
 
     async def append_events(
-        self, ticket: Ticket, seq: int, events: Sequence[tuple[str, str, str]], *, doc: str = "", keep: int = 1000
+        self,
+        ticket: Ticket,
+        seq: int,
+        events: Sequence[tuple[str, str, str]],
+        *,
+        doc: str = "",
+        keep: int = 1000,
+        carry: bool = False,
     ) -> Appended | Lost:
         """Adds (kind, state or '', document) triples from sequence number `seq` on; `doc` is a folded document that
-        covers them all, after which all but the last `keep` entries may go."""
+        covers them all, after which all but the last `keep` entries may go. `carry`: the wake-up of those who follow
+        has the events with it, where they are few and can be told apart."""
         context = ticket.context
+        fields = [field for event in events for field in event]
+        carry = carry and len(events) <= CARRY_MOST and not any("\n" in field for field in fields)
         reply = await self._step(
             context,
             self._append,
@@ -222,12 +235,13 @@ class TurnStore:
                 seq=seq,
                 doc=doc,
                 keep=keep,
+                carry=int(carry),
             ),
-            [field for event in events for field in event],
+            fields,
         )
         match word_of(reply):
             case "appended":
-                return Appended(int(reply[1]), bool(reply[2]))
+                return Appended(int(reply[1]), bool(reply[2]), reply[3] > 0)
             case "lost":
                 return Lost()
             case other:

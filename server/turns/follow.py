@@ -1,7 +1,8 @@
 """Following a task: every event once, in order, wherever the turn runs.
 
 The log in Redis is the truth. A follower joins the task's channel first, then reads; a message on the channel only says
-"look". Events of a turn that runs in this very worker arrive through the hub without a read.
+"look", or brings what there is to see: a copy, taken only if it follows on what was seen before. Events of a turn that
+runs in this very worker arrive through the hub without a read.
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ from server.observe import metrics
 from server.protocol.model import Event, Task
 from server.turns import cursor as cursors
 from server.turns.cursor import Cursor
-from server.turns.hub import Hub, Inbox
+from server.turns.hub import Hub, Inbox, Step
 from server.turns.record import event_of, task_of
 from stores import Store
+from stores.decode import decode_told
 from stores.errors import StoreUnavailable
-from stores.records import TaskView
+from stores.records import Entry, TaskView
 from stores.tasks import READ_MOST
 
 log = logging.getLogger(__name__)
@@ -59,12 +61,21 @@ class Following:
         listening = False
         look = local is None
         current = False
+        view: TaskView | None = None
+
+        def hear(word: str) -> None:
+            steps = _steps(view, word) if view is not None else []
+            if steps:
+                inbox.put(steps)
+            else:
+                inbox.wake()
+
         try:
             while True:
                 if look or inbox.stale:
                     if not listening:
                         listening = True
-                        await self._store.signals.listen(channel, inbox.wake)
+                        await self._store.signals.listen(channel, hear)
                     inbox.stale = False
                     view = await self._read(caller, task_id, after)
                     if _too_old(view, after):
@@ -74,7 +85,7 @@ class Following:
                     else:
                         for entry in view.entries:
                             if current:
-                                metrics.EVENT_LAG.observe(max(0.0, time.time() - entry.at_ms / 1000))
+                                _observe_lag(entry)
                             after = cursors.of(entry.id)
                             yield Seen(after, event_of(view, entry))
                     look = len(view.entries) >= READ_MOST
@@ -93,7 +104,7 @@ class Following:
         finally:
             self._hub.detach(task_id, inbox)
             if listening:
-                self._store.signals.forget(channel, inbox.wake)
+                self._store.signals.forget(channel, hear)
 
     async def _read(self, caller: str, task_id: str, after: Cursor | None) -> TaskView:
         """The task and what came after the cursor; while Redis is away a follower waits for it."""
@@ -109,6 +120,23 @@ class Following:
             if view is None:
                 raise TaskGone(task_id)
             return view
+
+
+def _steps(view: TaskView, word: str) -> list[Step]:
+    """What came with a wake-up. What can't be read is looked up: if it can't be read there either, it is the follower
+    that says so, not whoever woke it."""
+    try:
+        entries = decode_told(word)
+        steps: list[Step] = [(cursors.of(entry.id), event_of(view, entry)) for entry in entries]
+    except (LookupError, TypeError, ValueError):
+        return []
+    for entry in entries:
+        _observe_lag(entry)
+    return steps
+
+
+def _observe_lag(entry: Entry) -> None:
+    metrics.EVENT_LAG.observe(max(0.0, time.time() - entry.at_ms / 1000))
 
 
 def _too_old(view: TaskView, after: Cursor) -> bool:

@@ -107,6 +107,7 @@ class Outbox:
         self._room.set()
         self._flusher: asyncio.Task[None] | None = None
         self._since_snapshot = 0
+        self._followed = False
         self._bytes = len(ticket.view.doc)
         self._closed = False
 
@@ -204,12 +205,21 @@ class Outbox:
             doc = documents.dump_task(self.task)
             self._since_snapshot = 0
         rows = [(entry.kind, entry.state, entry.doc) for entry in batch]
-        append = partial(self._store.turns.append_events, self._ticket, batch[0].seq, rows, doc=doc, keep=LOG_KEEP)
+        append = partial(
+            self._store.turns.append_events,
+            self._ticket,
+            batch[0].seq,
+            rows,
+            doc=doc,
+            keep=LOG_KEEP,
+            carry=self._followed,
+        )
         reply = await insist(append, self._ticket.task_id)
         if isinstance(reply, Lost):
             metrics.FENCED.add("append")
             self._on_lost()
             return
+        self._followed = reply.heard
         self.publish(batch, reply.at_ms)
         if reply.cancel_requested:
             self._on_cancel()

@@ -1,9 +1,11 @@
 -- Adds a running turn's events to its task's log, and now and then a folded document so that the log can be trimmed.
--- A repeat of the same sequence numbers adds nothing and answers the same.
+-- A repeat of the same sequence numbers adds nothing and answers the same. `heard` says whether anybody listened to this
+-- call's wake-up; who passes it on with the next call (`carry`) has its events sent along, so that followers elsewhere
+-- need not read them. These are copies: what is true is in the log.
 -- @keys context ?index
--- @args prefix channel caller cid worker mid task fence seq doc keep ...entries
+-- @args prefix channel caller cid worker mid task fence seq doc keep carry ...entries
 -- @const context_ms task_ms log_ms
--- Replies: appended <at> <cancel> | lost
+-- Replies: appended <at> <cancel> <heard> | lost
 -- @include clock partition
 local run = redis.call('HMGET', context, 'run', 'run_fence', 'run_owner', 'run_mid', 'cancel', 'open')
 if run[1] ~= task or run[2] ~= fence or run[3] ~= worker or run[4] ~= mid then return {'lost'} end
@@ -15,8 +17,9 @@ local places = redis.call('HMGET', facts, 'last', 'first')
 local at_fence, at_seq = string.match(places[1] or '0-0', '^(%d+)-(%d+)$')
 at_fence, at_seq = tonumber(at_fence), tonumber(at_seq)
 local newer = at_fence < tonumber(fence)
-local added, state = false, nil
+local added, state, heard = false, nil, 0
 local last = tonumber(seq)
+local all_new = newer or (at_fence == tonumber(fence) and at_seq < last)
 for i = 1, #entries, 3 do
   -- What is there already came with an earlier call that is repeated.
   if newer or (at_fence == tonumber(fence) and at_seq < last) then
@@ -55,6 +58,7 @@ if added then
     end
   end
   if not kept then redis.call('PEXPIRE', log, context_ms) end
-  wake(task, 'open')
+  local word = carry == '1' and all_new and table.concat({'events', fence, seq, now, unpack(entries)}, '\n') or 'open'
+  heard = wake(task, #word <= 65536 and word or 'open')
 end
-return {'appended', now, run[5] == fence and 1 or 0}
+return {'appended', now, run[5] == fence and 1 or 0, heard}

@@ -9,8 +9,10 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from stores import Store
+from stores.decode import decode_told
 from stores.keys import ContextRef
-from tests.contract.builders import CALLER, eventually, finish, queued, running
+from stores.records import Appended
+from tests.contract.builders import CALLER, eventually, finish, queued, running, view
 
 
 @pytest.fixture
@@ -56,6 +58,50 @@ async def test_a_repeated_append_wakes_nobody(hearing: Store) -> None:
         await hearing.turns.append_events(ticket, 2, [("artifact", "", "a")])
     await finish(hearing, ticket, seq=3)
     assert [await heard(words), await heard(words)] == ["open", "closed"]
+
+
+async def test_who_hears_a_wake_up_is_known_to_the_turn(hearing: Store) -> None:
+    ticket = await running(hearing)
+    reply = await hearing.turns.append_events(ticket, 2, [("artifact", "", "a")])
+    assert isinstance(reply, Appended)
+    assert not reply.heard
+    words: asyncio.Queue[str] = asyncio.Queue()
+    await hearing.signals.listen(hearing.keys.task_channel + ticket.task_id, into(words))
+    reply = await hearing.turns.append_events(ticket, 3, [("artifact", "", "b")])
+    assert isinstance(reply, Appended)
+    # A node of a Cluster knows its own listeners only.
+    assert reply.heard or hearing.client.apart
+
+
+async def test_a_wake_up_brings_the_very_entries_of_the_log(hearing: Store) -> None:
+    ticket = await running(hearing)
+    words: asyncio.Queue[str] = asyncio.Queue()
+    await hearing.signals.listen(hearing.keys.task_channel + ticket.task_id, into(words))
+    texts = ['{"a": "/ \\" \\n ü 😀"}', "", "\x01\r"]
+    await hearing.turns.append_events(ticket, 2, [("artifact", "", texts[0])], carry=True)
+    await hearing.turns.append_events(
+        ticket, 3, [("status", "working", texts[1]), ("artifact", "", texts[2])], carry=True
+    )
+    told = decode_told(await heard(words)) + decode_told(await heard(words))
+    assert told == (await view(hearing, ticket, "1-1")).entries
+    assert [entry.doc for entry in told] == texts
+
+
+async def test_a_wake_up_brings_only_what_is_new_and_small(hearing: Store) -> None:
+    ticket = await running(hearing)
+    words: asyncio.Queue[str] = asyncio.Queue()
+    await hearing.signals.listen(hearing.keys.task_channel + ticket.task_id, into(words))
+    first, second = ("artifact", "", "a"), ("artifact", "", "b")
+    for _ in range(2):
+        await hearing.turns.append_events(ticket, 2, [first], carry=True)
+    await hearing.turns.append_events(ticket, 2, [first, second], carry=True)
+    await hearing.turns.append_events(ticket, 4, [("artifact", "", "x" * 70_000)], carry=True)
+    await hearing.turns.append_events(ticket, 5, [("artifact", "", "two\nlines")], carry=True)
+    await hearing.turns.append_events(ticket, 6, [second] * 17, carry=True)
+    told = [await heard(words) for _ in range(5)]
+    assert [entry.id for entry in decode_told(told[0])] == ["1-2"]
+    assert told[1:] == ["open"] * 4
+    assert decode_told("open") == ()
 
 
 async def test_a_queued_turn_a_direct_reply_and_a_superseded_task_wake_their_followers(hearing: Store) -> None:

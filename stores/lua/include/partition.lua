@@ -6,4 +6,4 @@ local function message_key(mid) return prefix .. 'm:' .. mid end
 local function task_key(task) return prefix .. 't:' .. caller .. ':' .. task end
 local function log_key(task) return prefix .. 'e:' .. caller .. ':' .. task end
 local function push_key(task) return prefix .. 'p:' .. caller .. ':' .. task end
-local function wake(task, word) redis.call('PUBLISH', channel .. task, word) end
+local function wake(task, word) return redis.call('PUBLISH', channel .. task, word) end
