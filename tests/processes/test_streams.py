@@ -134,6 +134,30 @@ async def read_all(at: Callers, fleet: Fleet, node: int, text: str, context: str
         return await reader.rest()
 
 
+async def test_events_made_one_by_one_reach_another_worker_without_a_read_for_each(
+    fleet: Fleet, at: Callers, ledger: Ledger, store: Store
+) -> None:
+    async def reads() -> int:
+        found = await store.client.call("INFO", "commandstats")
+        return int(found["cmdstat_xrange"]["calls"]) if "cmdstat_xrange" in found else 0
+
+    a, b, *_ = fleet.nodes
+    gates, count = uuid.uuid4().hex[:8], 20
+    task = (await at(a).send(f"steps {count} {gates}", wait=False)).task
+    async with at(b).subscribe(task.id) as reader:
+        assert (await reader.next()).kind == "task"
+        before = await reads()
+        items = []
+        for number in range(count):
+            ledger.open(f"{gates}-{number}")
+            items.append(await reader.next())
+        items += await reader.rest()
+    assert numbers(items) == counted(count)
+    assert items[-1].state == "completed"
+    # The first one, of which nobody knew that it is followed; the end; and who looks by itself on a slow machine.
+    assert await reads() - before < count // 2
+
+
 async def test_r33_a_cursor_that_the_log_no_longer_reaches_gets_the_task_and_goes_on(
     fleet: Fleet, at: Callers, ledger: Ledger
 ) -> None:
