@@ -1,4 +1,4 @@
-"""The worker's one pub/sub connection: it wakes, it never carries truth.
+"""The worker's one pub/sub connection: it wakes, it never carries truth (at most a copy of what was just written).
 
 A lost message costs latency until the listener's next look, so every listener also looks by itself now and then; after
 a lost connection all of them are woken at once.
