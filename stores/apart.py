@@ -8,7 +8,6 @@ what a worker that died left undone is done by a slow sweep over all places.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -20,6 +19,7 @@ from stores.keys import ContextRef, DeliveryRef, Keys
 from stores.places import Hold, pairs
 from stores.records import Admission, AdmitReply, Admitted, Finish, Finished, Limits, Lost, Queued, Ticket
 from stores.scripts import Argument, Script
+from stores.together import all_ended
 from stores.turns import Passed, TurnStore
 
 # How often an admission is reserved anew. Twice is enough but for others who begin and end in between.
@@ -79,9 +79,7 @@ class ApartTurnStore(TurnStore):
             if enrolled:
                 hold = await self._reserve(asked, *floors)
             else:
-                hold, _none = await asyncio.gather(
-                    self._reserve(asked, *floors), self.places.move_roster(worker, *moves)
-                )
+                hold, _none = await all_ended(self._reserve(asked, *floors), self.places.move_roster(worker, *moves))
                 enrolled = True
             try:
                 reply = await self._admit_turn(worker, asked, stamp=hold.stamp, own=hold.own, refuse=hold.refuse)

@@ -13,6 +13,7 @@ from stores.errors import StoreError
 from stores.keys import ContextRef, Keys, TurnRef
 from stores.places import Places, Settled
 from stores.records import Limits
+from stores.together import all_ended
 
 log = logging.getLogger(__name__)
 
@@ -91,9 +92,7 @@ class Caretaker:
             payments.append(self.places.index_tasks(context.caller, listings))
         if hints:
             payments.append(self.places.leave_hints(*hints))
-        for error in await asyncio.gather(*payments, return_exceptions=True):
-            if isinstance(error, BaseException):
-                raise error
+        await all_ended(*payments)
 
     async def _release(self, context: ContextRef, found: Settled) -> None:
         if found.word in ("free", "idle"):
@@ -112,7 +111,7 @@ class Caretaker:
             async with gate:
                 await self._look_after(context, stamp, rosters)
 
-        await asyncio.gather(*(one(context, stamp) for context, stamp in found))
+        await all_ended(*[one(context, stamp) for context, stamp in found])
         return len(found)
 
     async def repair(self, context: ContextRef) -> Settled:

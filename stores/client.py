@@ -32,6 +32,7 @@ from stores.errors import StoreCorrupt, StoreDenied, StoreFull, StoreUnavailable
 from stores.meter import Meter
 from stores.pipe import Pipe, keepalive_options
 from stores.scripts import Argument, Script
+from stores.together import all_ended
 from stores.topology import topology
 
 CONNECT_SECONDS = 2.0
@@ -158,7 +159,7 @@ class Client:
 
     async def ping(self) -> None:
         """Whether every primary answers."""
-        await asyncio.gather(*(node.call("PING") for node in await self.nodes()))
+        await all_ended(*[node.call("PING") for node in await self.nodes()])
 
     @property
     def connects(self) -> int:

@@ -23,6 +23,7 @@ from stores.client import Client
 from stores.errors import StoreCorrupt, StoreDenied, StoreError, StoreFull, StoreUnavailable
 from stores.meter import Meter
 from stores.scripts import Argument, Script
+from stores.together import all_ended
 from stores.topology import Seeds, is_cluster
 
 # How long a call looks for a node that takes it. A failover takes longer: its callers are told to come again.
@@ -183,7 +184,7 @@ class ClusterClient(Client):
             for place, answer in zip(chosen, answers, strict=True):
                 replies[place] = answer
 
-        await asyncio.gather(*(one(address, chosen) for address, chosen in places.items()))
+        await all_ended(*[one(address, chosen) for address, chosen in places.items()])
         return replies
 
     async def _routed(self, slot: int | None, send: Callable[[Client], Awaitable[Any]], *asked: Any) -> Any:

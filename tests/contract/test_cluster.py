@@ -44,7 +44,7 @@ from tests.contract.builders import (
 from tests.contract.conftest import assert_every_key_lapses
 from tests.support.clusters import Cluster, cluster
 from tests.support.engines import free_port
-from tests.support.wait import wait_found
+from tests.support.wait import wait_found, wait_until
 
 FAILOVER_SECONDS = 60.0
 
@@ -136,6 +136,29 @@ async def test_no_node_there_is_an_unavailable_store() -> None:
     store = open_store(f"redis+cluster://127.0.0.1:{free_port()}", "seeds")
     with pytest.raises(StoreUnavailable, match="no node"):
         await admit(store)
+    await store.close()
+
+
+async def test_a_failed_ping_leaves_no_call_behind(three: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is still under way when the client is closed would open a connection again, which nobody closes."""
+    store, gone = open_store(three.url, "ping"), Client(f"redis://127.0.0.1:{free_port()}/0")
+    nodes = [gone, *await store.client.nodes()]
+
+    async def with_one_gone() -> list[Client]:
+        return nodes
+
+    monkeypatch.setattr(store.client, "nodes", with_one_gone)
+    three.primaries[0].pause()
+    try:
+        ping = asyncio.create_task(store.ping())
+        await wait_until(lambda: gone.meter.faults)
+        await asyncio.sleep(0.1)  # for a ping that would not wait for the silent node
+    finally:
+        three.primaries[0].resume()
+    with pytest.raises(StoreUnavailable):
+        await ping
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+    await gone.close()
     await store.close()
 
 
