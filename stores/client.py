@@ -6,6 +6,7 @@ import asyncio
 import random
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from time import perf_counter
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
@@ -184,6 +185,11 @@ class Client:
             **_keepalive(),
         )
         return redis.Redis(connection_pool=pool).pubsub(ignore_subscribe_messages=False)
+
+    async def rest(self) -> None:
+        """Closes the connections that nobody uses now; the next call makes one again."""
+        with suppress(TimeoutError):  # a TLS peer that is gone says no good-bye; the connection is dropped all the same
+            await self._redis.connection_pool.disconnect(inuse_connections=False)
 
     async def close(self) -> None:
         if self._pipe is not None:

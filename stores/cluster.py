@@ -74,28 +74,34 @@ class ClusterClient(Client):
         async with self._map_lock:
             if self._maps > since:
                 return
-            error: StoreError | None = None
-            tried = dict.fromkeys([*random.sample(self._known, len(self._known)), *self._seeds])
-            for address in sorted(tried, key=lambda address: address == self._suspect):
-                try:
-                    async with asyncio.timeout(1.0):
-                        told = await self._node(address).call("CLUSTER", "SLOTS")
-                except TimeoutError:
-                    error = StoreUnavailable(f"{address[0]}:{address[1]} did not answer")
-                    continue
-                except StoreDenied:
-                    raise
-                except StoreError as caught:
-                    error = caught
-                    continue
-                if self._take(told, address):
-                    self._maps += 1
-                    self._suspect = None
-                    return
-                error = StoreUnavailable("no node has slots yet")
-            if isinstance(error, StoreCorrupt):
-                raise error
-            raise StoreUnavailable(f"no node of the Cluster answers: {error}")
+            await self._ask_for_map()
+        # To a node that left, nobody sends any more, and nobody else closes what it left half-open: at most a pool of
+        # file descriptors for each address that a failover or a rollout took away.
+        await all_ended(*[node.rest() for address, node in self._nodes.items() if address not in self._known])
+
+    async def _ask_for_map(self) -> None:
+        error: StoreError | None = None
+        tried = dict.fromkeys([*random.sample(self._known, len(self._known)), *self._seeds])
+        for address in sorted(tried, key=lambda address: address == self._suspect):
+            try:
+                async with asyncio.timeout(1.0):
+                    told = await self._node(address).call("CLUSTER", "SLOTS")
+            except TimeoutError:
+                error = StoreUnavailable(f"{address[0]}:{address[1]} did not answer")
+                continue
+            except StoreDenied:
+                raise
+            except StoreError as caught:
+                error = caught
+                continue
+            if self._take(told, address):
+                self._maps += 1
+                self._suspect = None
+                return
+            error = StoreUnavailable("no node has slots yet")
+        if isinstance(error, StoreCorrupt):
+            raise error
+        raise StoreUnavailable(f"no node of the Cluster answers: {error}")
 
     def _take(self, told: Any, asked: Address) -> bool:
         slots, known = [], []

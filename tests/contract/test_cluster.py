@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
+import socket
+import stat
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 
 import pytest
 from redis.crc import key_slot
@@ -43,7 +47,7 @@ from tests.contract.builders import (
 )
 from tests.contract.conftest import assert_every_key_lapses
 from tests.support.clusters import Cluster, cluster
-from tests.support.engines import free_port
+from tests.support.engines import Engine, free_port
 from tests.support.wait import wait_found, wait_until
 
 FAILOVER_SECONDS = 60.0
@@ -585,6 +589,36 @@ async def test_a_replica_takes_its_primarys_place_and_has_what_was_replicated() 
         await wait_found(wakes, seconds=FAILOVER_SECONDS)
         await assert_every_key_lapses(store)
         await store.close()
+
+
+async def test_no_socket_stays_open_to_a_node_that_left() -> None:
+    with cluster(replicas=True, timeout_ms=1000) as made:
+        client, victim = ClusterClient(made.url), made.primaries[0]
+        node = next(node for node in await client.nodes() if f":{victim.port}/" in node.url)
+        await asyncio.gather(*(node.call("PING") for _ in range(20)))
+        assert sockets_to(victim) > 1
+
+        await asyncio.to_thread(victim.kill)
+
+        async def left() -> bool:
+            try:
+                return node not in await client.nodes() and sockets_to(victim) == 0
+            except StoreUnavailable:
+                return False
+
+        await wait_found(left, seconds=FAILOVER_SECONDS, what="a map without the primary, and no socket to it")
+        await client.close()
+
+
+def sockets_to(server: Engine) -> int:
+    """How many sockets of this process lead there, half-open ones too."""
+    found = 0
+    for name in os.listdir("/dev/fd"):
+        with suppress(OSError):  # the folder's own descriptor, which is closed again; a socket without a peer
+            if stat.S_ISSOCK(os.fstat(int(name)).st_mode):
+                with socket.socket(fileno=os.dup(int(name))) as line:
+                    found += line.getpeername()[1:2] == (server.port,)
+    return found
 
 
 async def test_a_primary_that_falls_silent_is_not_asked_for_ever() -> None:
