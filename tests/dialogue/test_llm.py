@@ -31,7 +31,7 @@ from tests.dialogue.builders import EXAMPLES, Talk, spoken, write
 from tests.dialogue.fakes import Answer, Fake, Request, completion, serving
 
 
-def bank_with_model(folder: Path, *urls: str, on_error: str = "keyword", timeout: float = 1.0) -> Assistant:
+def bank_with_model(folder: Path, *urls: str, on_error: str = "keyword", timeout: float = 10.0) -> Assistant:
     """The bank, understood by a language model."""
     for path in (EXAMPLES / "bank").iterdir():
         if path.is_file():
@@ -165,8 +165,8 @@ async def test_a_broken_answer_falls_back_to_keywords_after_one_call(tmp_path: P
 
 
 async def test_a_slow_model_does_not_hold_the_turn(tmp_path: Path) -> None:
-    async with serving(lambda request: Answer({}, delay=0.5)) as fake:
-        talk = Talk(bank_with_model(tmp_path, fake.url, timeout=0.05))
+    async with serving(lambda request: Answer({}, delay=30)) as fake:
+        talk = Talk(bank_with_model(tmp_path, fake.url, timeout=0.5))
         result = await talk.say("show my balance")
         await talk.assistant.aclose()
 
