@@ -45,6 +45,8 @@ import re
 import time
 from dataclasses import dataclass
 
+from stores.lean import lean
+
 _UUID = re.compile(r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$", re.IGNORECASE)
 
 
@@ -58,6 +60,7 @@ def _digest(*parts: str, size: int = 16) -> str:
     return hasher.hexdigest()
 
 
+@lean
 @dataclass(frozen=True, slots=True)
 class ContextRef:
     """One context of one caller. `tag` only picks the slot; `cid` is the identity."""
@@ -79,6 +82,7 @@ class ContextRef:
         return _digest(self.cid, message_id)
 
 
+@lean
 @dataclass(frozen=True, slots=True)
 class TurnRef:
     """One entry of a worker's turn list: enough to find the context and the task."""
@@ -96,6 +100,7 @@ class TurnRef:
         return cls(ContextRef(tag, caller, cid), task_id)
 
 
+@lean
 @dataclass(frozen=True, slots=True)
 class DeliveryRef:
     """A task whose callbacks are to be served; its id finds the slot."""

@@ -9,10 +9,12 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from stores.keys import ContextRef
+from stores.lean import lean
 
 Phase = Literal["open", "waiting", "closed"]
 
 
+@lean
 @dataclass(frozen=True, slots=True)
 class Limits:
     """How long and how much is kept. Times in milliseconds, 0 where it means "no such bound"."""
@@ -34,6 +36,7 @@ class Limits:
     """Callbacks a task may have; 0 also means that this worker serves none."""
 
 
+@lean
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One event of a task's log. `kind` and `doc` are the server's; `start` (no document) is the store's own."""
@@ -44,6 +47,7 @@ class Entry:
     doc: str
 
 
+@lean
 @dataclass(frozen=True, slots=True)
 class TaskView:
     """A task as it was at one instant: the document, and the entries it does not cover yet."""
@@ -61,6 +65,7 @@ class TaskView:
     cid: str = ""
 
 
+@lean
 @dataclass(frozen=True, slots=True)
 class Ticket:
     """The right to run one turn: task, fence and worker are proven by every write."""
@@ -83,6 +88,7 @@ class Ticket:
     """When the message was admitted, by the same clock as `started_ms`; 0 when an older release admitted it."""
 
 
+@lean
 @dataclass(frozen=True, slots=True)
 class PushEntry:
     """A callback to be stored: `name` and `doc` are the server's. `from_start`: the new task itself is the first thing
@@ -93,6 +99,7 @@ class PushEntry:
     from_start: bool = False
 
 
+@lean
 @dataclass(frozen=True, slots=True)
 class Admission:
     """A message asking to be accepted. `token` is this attempt's own, so that a repeat of it is recognised."""
@@ -113,11 +120,13 @@ class Admission:
     push: PushEntry | None = None
 
 
+@lean
 @dataclass(frozen=True, slots=True)
 class Admitted:
     ticket: Ticket
 
 
+@lean
 @dataclass(frozen=True, slots=True)
 class Queued:
     task_id: str
@@ -126,6 +135,7 @@ class Queued:
     delivery: str = ""
 
 
+@lean
 @dataclass(frozen=True, slots=True)
 class Replayed:
     """The message ended before: its task as it is now, or the direct reply, or the error it met."""
@@ -136,16 +146,19 @@ class Replayed:
     view: TaskView | None
 
 
+@lean
 @dataclass(frozen=True, slots=True)
 class InFlight:
     task_id: str
 
 
+@lean
 @dataclass(frozen=True, slots=True)
 class Reused:
     task_id: str
 
 
+@lean
 @dataclass(frozen=True, slots=True)
 class Refused:
     """Nothing was stored. `why` is unknown, mismatched or closed (the named task), or a limit that was reached."""
@@ -167,6 +180,7 @@ class Refused:
 AdmitReply = Admitted | Queued | Replayed | InFlight | Reused | Refused
 
 
+@lean
 @dataclass(frozen=True, slots=True)
 class Appended:
     at_ms: int
@@ -175,6 +189,7 @@ class Appended:
     """Whether anybody follows the task through its channel; a repeated call does not know."""
 
 
+@lean
 @dataclass(frozen=True, slots=True)
 class Lost:
     """The turn is not the caller's any more; `state` is what the task came to, where known."""
@@ -182,6 +197,7 @@ class Lost:
     state: str = ""
 
 
+@lean
 @dataclass(frozen=True, slots=True)
 class Finish:
     """How a turn ends. `events` are (kind, document); `reply` is a direct Message's document instead of a task."""
@@ -196,12 +212,14 @@ class Finish:
     take_next: bool = True
 
 
+@lean
 @dataclass(frozen=True, slots=True)
 class Finished:
     at_ms: int
     next: Ticket | None
 
 
+@lean
 @dataclass(frozen=True, slots=True)
 class CancelReply:
     """requested: a running turn was marked (fence and owner are given); canceled: it was queued and is closed now;
@@ -233,6 +251,7 @@ class Reaped:
     """This worker was presumed dead; whatever it ran belongs to others."""
 
 
+@lean
 @dataclass(frozen=True, slots=True)
 class MessageRecord:
     task_id: str
@@ -241,6 +260,7 @@ class MessageRecord:
     error: str
 
 
+@lean
 @dataclass(frozen=True, slots=True)
 class StoredConfig:
     """A callback as it is stored. `version` is new whenever it was put; `cursor` is the last event it was told."""
@@ -251,6 +271,7 @@ class StoredConfig:
     doc: str
 
 
+@lean
 @dataclass(frozen=True, slots=True)
 class PushBook:
     """All callbacks of a task, the first registered first; `rev` moves with each of them. `owner` and `fence` are the
@@ -264,6 +285,7 @@ class PushBook:
     last: str
 
 
+@lean
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
     """An event that was given up on; `doc` is the server's."""
@@ -276,6 +298,7 @@ class DeadLetter:
     doc: str
 
 
+@lean
 @dataclass(frozen=True, slots=True)
 class Page:
     """One page of a listing, newest first; `position` is where the next one starts, '' after the last."""

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from server.protocol.model import JsonObject, Part, State
+from stores.lean import lean
 
 
+@lean
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """The state a turn leaves its task in, and what is said with it. Made by the functions below."""

@@ -11,6 +11,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 
 from server.observe import metrics, traces
+from stores.lean import lean
 from stores.records import Ticket
 
 log = logging.getLogger(__name__)
@@ -21,6 +22,7 @@ _LINE = (
 )
 
 
+@lean
 @dataclass(frozen=True, slots=True)
 class TurnIds:
     """The turn that runs in this context of execution."""

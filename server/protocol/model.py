@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Literal
 
+from stores.lean import lean
+
 JsonObject = dict[str, Any]
 
 
@@ -49,6 +51,7 @@ class Role(StrEnum):
 PartKind = Literal["text", "raw", "url", "data"]
 
 
+@lean
 @dataclass(frozen=True, slots=True)
 class Part:
     """One piece of content. `value` is str for text and url, standard base64 str for raw, any JSON value for data."""
@@ -60,6 +63,7 @@ class Part:
     metadata: JsonObject | None = None
 
 
+@lean
 @dataclass(frozen=True, slots=True)
 class Message:
     message_id: str
@@ -90,6 +94,7 @@ class Message:
         )
 
 
+@lean
 @dataclass(frozen=True, slots=True)
 class Artifact:
     artifact_id: str
@@ -100,6 +105,7 @@ class Artifact:
     extensions: tuple[str, ...] = ()
 
 
+@lean
 @dataclass(frozen=True, slots=True)
 class Status:
     state: State
@@ -110,6 +116,7 @@ class Status:
         return Status(self.state, at_ms, self.message)
 
 
+@lean
 @dataclass(frozen=True, slots=True)
 class Task:
     """`trace` (the traceparent of the request it began with) and `extra` (what a newer release wrote beside) are kept
@@ -131,6 +138,7 @@ class Task:
         )
 
 
+@lean
 @dataclass(frozen=True, slots=True)
 class StatusUpdate:
     task_id: str
@@ -142,6 +150,7 @@ class StatusUpdate:
         return StatusUpdate(self.task_id, self.context_id, self.status.at(at_ms), self.metadata)
 
 
+@lean
 @dataclass(frozen=True, slots=True)
 class ArtifactUpdate:
     task_id: str
@@ -152,6 +161,7 @@ class ArtifactUpdate:
     metadata: JsonObject | None = None
 
 
+@lean
 @dataclass(frozen=True, slots=True)
 class MessageJoined:
     """A caller's message became part of an existing task. Kept in the log for the history; never on the wire."""
@@ -166,6 +176,7 @@ Event = WireEvent | MessageJoined
 StreamItem = Task | Message | WireEvent
 
 
+@lean
 @dataclass(frozen=True, slots=True)
 class PushConfig:
     """Where task updates are posted. `dialect` is the one it was registered in, since receivers can read only that."""
@@ -178,6 +189,7 @@ class PushConfig:
     dialect: str = "1.0"
 
 
+@lean
 @dataclass(frozen=True, slots=True)
 class TaskPage:
     tasks: tuple[Task, ...]
@@ -204,6 +216,7 @@ class Skill:
 # --- requests: what the operations take, whatever dialect or binding they came in ---------------------------------
 
 
+@lean
 @dataclass(frozen=True, slots=True)
 class SendMessage:
     """`wait` is already normalised from 0.3's `blocking` and 1.0's `returnImmediately`; so is `history_length`,
@@ -217,12 +230,14 @@ class SendMessage:
     metadata: JsonObject | None = None
 
 
+@lean
 @dataclass(frozen=True, slots=True)
 class GetTask:
     task_id: str
     history_length: int | None = None
 
 
+@lean
 @dataclass(frozen=True, slots=True)
 class ListTasks:
     context_id: str | None = None
@@ -234,23 +249,27 @@ class ListTasks:
     include_artifacts: bool = False
 
 
+@lean
 @dataclass(frozen=True, slots=True)
 class CancelTask:
     task_id: str
     metadata: JsonObject | None = None
 
 
+@lean
 @dataclass(frozen=True, slots=True)
 class SubscribeToTask:
     task_id: str
 
 
+@lean
 @dataclass(frozen=True, slots=True)
 class CreatePushConfig:
     task_id: str
     config: PushConfig
 
 
+@lean
 @dataclass(frozen=True, slots=True)
 class GetPushConfig:
     """`config_id` None is 0.3's deprecated form: the first or default config."""
@@ -259,11 +278,13 @@ class GetPushConfig:
     config_id: str | None = None
 
 
+@lean
 @dataclass(frozen=True, slots=True)
 class ListPushConfigs:
     task_id: str
 
 
+@lean
 @dataclass(frozen=True, slots=True)
 class DeletePushConfig:
     task_id: str
@@ -367,6 +388,7 @@ def _merged(old: JsonObject | None, new: JsonObject | None) -> JsonObject | None
     return {**(old or {}), **new}
 
 
+@lean
 @dataclass(frozen=True, slots=True)
 class Interface:
     """One address of the agent: url, binding (`JSONRPC`, `HTTP+JSON`) and protocol version (`1.0`, `0.3`)."""

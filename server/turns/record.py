@@ -8,6 +8,7 @@ from typing import Literal
 
 from server.protocol import documents
 from server.protocol.model import Event, JsonObject, SendMessage, State, Status, Task, fold
+from stores.lean import lean
 from stores.records import Entry, Phase, TaskView
 
 PHASE: dict[State, Phase] = {
@@ -39,6 +40,7 @@ def task_of(view: TaskView) -> Task:
     return task
 
 
+@lean
 @dataclass(frozen=True, slots=True)
 class Asked:
     """What a turn is for: a message, or the cancel of an idle task."""
@@ -50,6 +52,7 @@ class Asked:
     """The traceparent of the request that asked, for whoever runs it."""
 
 
+@lean
 @dataclass(frozen=True, slots=True)
 class Opening:
     """What a new task's first turn begins with. Who has just admitted it need not read it back from the ticket."""

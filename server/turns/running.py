@@ -26,11 +26,13 @@ from server.turns.outbox import BoundReached, Bounds, Outbox, insist
 from server.turns.record import PHASE, Opening, load_asked, task_of, trace_of
 from stores import Store
 from stores.keys import new_uuid
+from stores.lean import lean
 from stores.records import Finish, Lost, Ticket
 
 log = logging.getLogger(__name__)
 
 
+@lean
 @dataclass(frozen=True, slots=True)
 class Ended:
     """How the turn ended for those who waited: a task, a direct message, or `lost` (the record has the outcome)."""
