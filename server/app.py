@@ -14,7 +14,6 @@ from typing import Any
 from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
 
 from server.agents.assistant import AssistantAgent
 from server.agents.base import Agent
@@ -73,19 +72,6 @@ class Node:
     pusher: Pusher | None
 
 
-class Application(FastAPI):
-    """FastAPI, with a door of its own for the route that the turns come through: it has no use for routing and
-    middleware, which cost 22 to 30 us of 350 a plain turn."""
-
-    rpc: JsonRpc | None = None
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if self.rpc is not None and scope["type"] == "http" and scope["path"] == "/" and scope["method"] == "POST":
-            await self.rpc(scope, receive, send)
-        else:
-            await super().__call__(scope, receive, send)
-
-
 def create_app(settings: Settings, agent: Agent | None = None) -> FastAPI:
     """The ASGI application of one worker. It opens nothing before its lifespan starts."""
     if settings.traces_enabled and (reason := traces.missing()):
@@ -97,7 +83,7 @@ def create_app(settings: Settings, agent: Agent | None = None) -> FastAPI:
     started = time.time()
 
     @asynccontextmanager
-    async def lifespan(app: Application) -> AsyncIterator[None]:
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         node = _build(settings, answering)
         verifier = build_verifier(settings.auth)
         calls = Calls(
@@ -108,7 +94,7 @@ def create_app(settings: Settings, agent: Agent | None = None) -> FastAPI:
             requests=_request_limit(settings, node.store),
         )
         rpc, routes = _routes(settings, calls, node, card, started)
-        app.rpc = rpc
+        app.state.endpoint = rpc.serve
         app.router.routes.extend(routes)
         observing = _observing(settings, node)
         app.router.routes.extend(observing.routes(calls))
@@ -138,7 +124,7 @@ def create_app(settings: Settings, agent: Agent | None = None) -> FastAPI:
             if settings.traces_enabled:
                 await traces.stop()
 
-    app = Application(lifespan=lifespan, openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
+    app = FastAPI(lifespan=lifespan, openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
     app.add_exception_handler(HTTPException, http_error)
     return app
 
@@ -258,7 +244,7 @@ def _routes(
         }
 
     return rpc, [
-        # Its requests come in by the application's own door; here it answers other verbs with the right refusal.
+        # Our workers give its requests to the endpoint themselves; here other verbs get the right refusal.
         Route("/", rpc, methods=["POST"]),
         *rest.routes(),
         *Cards(calls, card, public=public).routes(),

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from starlette.types import Receive, Scope
+from starlette.types import Receive
 
 from server.protocol.errors import BodyTooLarge, JsonInvalid, UnsupportedMediaType
 
@@ -22,9 +23,15 @@ class BodyLimits:
     max_depth: int = 64
 
 
-def headers_of(scope: Scope) -> dict[str, str]:
-    """The request's headers by lower-case name; of a repeated one the last."""
-    return {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+class Head:
+    """A request's headers by lower-case name; of a repeated one the last."""
+
+    def __init__(self, headers: Iterable[tuple[bytes, bytes]]) -> None:
+        self._values = dict(headers)
+
+    def get(self, name: bytes) -> str | None:
+        value = self._values.get(name)
+        return None if value is None else value.decode("latin-1")
 
 
 def check_content_type(value: str | None) -> None:
@@ -36,11 +43,11 @@ def check_content_type(value: str | None) -> None:
         raise UnsupportedMediaType(f"The request's Content-Type is {kind[:80]!r}; send application/json.")
 
 
-async def read_body(receive: Receive, headers: dict[str, str], limits: BodyLimits) -> bytes:
+async def read_body(receive: Receive, head: Head, limits: BodyLimits) -> bytes:
     """The whole body, or BodyTooLarge as soon as that is known."""
-    declared = headers.get("content-length", "")
-    if declared.isdecimal() and int(declared) > limits.max_bytes:
-        raise _too_large(limits)
+    declared = head.get(b"content-length") or ""
+    if declared.isdecimal():
+        check_size(int(declared), limits)
     chunks: list[bytes] = []
     size = 0
     while True:
@@ -49,8 +56,7 @@ async def read_body(receive: Receive, headers: dict[str, str], limits: BodyLimit
             raise ClientGone
         chunk = message.get("body", b"")
         size += len(chunk)
-        if size > limits.max_bytes:
-            raise _too_large(limits)
+        check_size(size, limits)
         chunks.append(chunk)
         if not message.get("more_body", False):
             return b"".join(chunks)
@@ -110,11 +116,12 @@ def _check_text(value: Any) -> None:
         raise JsonInvalid("The body holds a lone surrogate escape, which is no character.") from error
 
 
-def _too_large(limits: BodyLimits) -> BodyTooLarge:
-    return BodyTooLarge(
-        f"The body is larger than {limits.max_bytes} bytes (max_body_bytes).",
-        details={"maxBytes": str(limits.max_bytes)},
-    )
+def check_size(size: int, limits: BodyLimits) -> None:
+    if size > limits.max_bytes:
+        raise BodyTooLarge(
+            f"The body is larger than {limits.max_bytes} bytes (max_body_bytes).",
+            details={"maxBytes": str(limits.max_bytes)},
+        )
 
 
 def _too_deep(limits: BodyLimits) -> JsonInvalid:

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from server.transport.answer import WholeAnswer
+from server.transport.exchange import DirectExchange, Endpoint
 
 MAX_HEAD_BYTES = 32 * 1024
 TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
@@ -29,6 +30,8 @@ class BoundedHttp(HttpToolsProtocol):
         self._silent_bytes = 0
         self._in_head = True
         self._patience: asyncio.TimerHandle | None = None
+        # Asked for only now: the application makes it when it starts.
+        self._endpoint: Endpoint | None = getattr(getattr(self.config.app, "state", None), "endpoint", None)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -64,11 +67,13 @@ class BoundedHttp(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         self._head_bytes = 0
         self._in_head = True
-        super().on_message_begin()
+        self.url = b""
+        self.headers = []
+        self.expect_100_continue = False
 
     def on_url(self, url: bytes) -> None:
         self._count(len(url))
-        super().on_url(url)
+        self.url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._count(len(name) + len(value) + 4)  # and ": ", and the line's end
@@ -78,16 +83,37 @@ class BoundedHttp(HttpToolsProtocol):
         self._silent_bytes = 0
         self._in_head = False
         self._stop_waiting()
-        super().on_headers_complete()
-        if self.cycle is not None:
-            # uvicorn has no seam for it; its task has not run yet.
-            self.cycle.__class__ = WholeAnswer
+        if self._endpoint is not None and self.url == b"/" and self.parser.get_method() == b"POST":
+            self._exchange(self._endpoint)
+        else:
+            self._cycle()
 
     def on_body(self, body: bytes) -> None:
         self._silent_bytes = 0
         super().on_body(body)
 
     # --- helpers ---------------------------------------------------------------------------------------------
+
+    def _exchange(self, endpoint: Endpoint) -> None:
+        """What uvicorn does with a request, without making a scope of it."""
+        former, exchange = self.cycle, DirectExchange(self, endpoint)
+        self.cycle = exchange
+        if former is None or former.response_complete:
+            self._start_asgi_task(exchange, exchange.serve)
+        else:
+            self.flow.pause_reading()
+            self.pipeline.appendleft((exchange, exchange.serve))
+
+    def _cycle(self) -> None:
+        """A request for the application."""
+        url, headers, expects = self.url, self.headers, self.expect_100_continue
+        super().on_message_begin()
+        self.url, self.headers, self.expect_100_continue = url, headers, expects
+        self.scope["headers"] = headers
+        super().on_headers_complete()
+        if self.cycle is not None:
+            # uvicorn has no seam for it; its task has not run yet.
+            self.cycle.__class__ = WholeAnswer
 
     def _count(self, size: int) -> None:
         self._silent_bytes = 0

@@ -20,29 +20,30 @@ from server.protocol.errors import A2AError, EnvelopeInvalid, InternalFault, Par
 from server.protocol.negotiate import dialect_for_error, negotiate
 from server.protocol.operations import Operation
 from server.protocol.text import encode
-from server.transport.body import BodyLimits, ClientGone, check_content_type, headers_of, parse_json, read_body
+from server.transport.body import BodyLimits, ClientGone, Head, check_content_type, parse_json
 from server.transport.calls import Calls, last_event_id
+from server.transport.exchange import AsgiExchange, Exchange
 from server.transport.sse import EventStreams, Framing
 from server.turns.watch import Streamed
 
 log = logging.getLogger(__name__)
 
 _ENCODER = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
-JSON_TYPE = (b"content-type", b"application/json")
+JSON_TYPE = b"application/json"
 
 
 @dataclass(slots=True)
 class _Call:
     """One request as far as it is understood; errors are rendered with what is known."""
 
-    headers: dict[str, str]
+    head: Head
     query: str | None = None
     id: str | int | None = None
     method: str | None = None
     dialect: Dialect | None = None
 
     def error_dialect(self) -> Dialect:
-        return self.dialect or dialect_for_error(self.method, self.headers.get("a2a-version"), self.query)
+        return self.dialect or dialect_for_error(self.method, self.head.get(b"a2a-version"), self.query)
 
 
 class JsonRpc:
@@ -58,46 +59,49 @@ class JsonRpc:
         self._max_parts = max_parts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        call = _Call(headers_of(scope))
-        if scope["query_string"]:
-            values = parse_qs(scope["query_string"].decode("latin-1")).get("A2A-Version")
+        await self.serve(AsgiExchange(scope, receive, send))
+
+    async def serve(self, exchange: Exchange) -> None:
+        call = _Call(Head(exchange.headers))
+        if exchange.query:
+            values = parse_qs(exchange.query.decode("latin-1")).get("A2A-Version")
             call.query = values[-1] if values else None
         try:
-            caller = await self._calls.enter(scope["headers"])
-            operation, request = await self._understand(call, receive)
+            caller = await self._calls.enter(exchange.headers)
+            operation, request = await self._understand(call, exchange)
             if operation.value.streaming:
                 with self._streams.place():
-                    await self._stream(call, caller, operation, request, receive, send)
+                    await self._stream(call, caller, operation, request, exchange)
                 return
             assert call.dialect is not None
             with traces.span(f"nonstick.{operation.name.lower()}", traces.incoming.get()):
                 result = await self._calls.unary(operation, caller, request)
             answer = {"jsonrpc": "2.0", "id": call.id, "result": call.dialect.encode_result(operation, result)}
-            await respond(send, 200, answer)
+            await exchange.answer(200, JSON_TYPE, encode(answer))
         except ClientGone:
             log.debug("a2a_server.http.client_gone")
         except A2AError as error:
-            await self._refuse(call, error, send)
+            await self._refuse(call, error, exchange)
         except Exception:
             log.exception("a2a_server.http.fault method=%s", call.method)
-            await self._refuse(call, InternalFault(), send)
+            await self._refuse(call, InternalFault(), exchange)
 
-    async def _understand(self, call: _Call, receive: Receive) -> tuple[Operation, Any]:
-        check_content_type(call.headers.get("content-type"))
-        envelope = parse_json(await read_body(receive, call.headers, self._limits), self._limits)
+    async def _understand(self, call: _Call, exchange: Exchange) -> tuple[Operation, Any]:
+        check_content_type(call.head.get(b"content-type"))
+        envelope = parse_json(await exchange.read(self._limits), self._limits)
         params = _open(envelope, call)
         assert call.method is not None
-        call.dialect, operation = negotiate(call.method, call.headers.get("a2a-version"), call.query, self._lenient)
+        call.dialect, operation = negotiate(call.method, call.head.get(b"a2a-version"), call.query, self._lenient)
         turnlog.dialect.set(call.dialect.version)
-        traces.accept(call.headers.get("traceparent"))
+        traces.accept(call.head.get(b"traceparent"))
         return operation, call.dialect.decode(operation, params, max_parts=self._max_parts)
 
     async def _stream(
-        self, call: _Call, caller: Caller, operation: Operation, request: Any, receive: Receive, send: Send
+        self, call: _Call, caller: Caller, operation: Operation, request: Any, exchange: Exchange
     ) -> None:
         dialect = call.dialect
         assert dialect is not None
-        resume = call.headers.get("last-event-id")
+        resume = call.head.get(b"last-event-id")
         with traces.span(f"nonstick.{operation.name.lower()}", traces.incoming.get()):
             items = await self._calls.stream(operation, caller, request, last_event_id(resume))
 
@@ -112,19 +116,20 @@ class JsonRpc:
         ids = dialect.version != "0.3" or resume is not None
         framing = Framing(render, fail, ids=ids, named_errors=False)
         frames = await self._streams.begin(items, framing)
-        await self._streams.send(frames, receive, send)
+        await self._streams.send(frames, exchange.receive, exchange.send)
 
-    async def _refuse(self, call: _Call, error: A2AError, send: Send) -> None:
+    async def _refuse(self, call: _Call, error: A2AError, exchange: Exchange) -> None:
         metrics.REFUSALS.add(error.reason)
         dialect = call.error_dialect()
         body = {"jsonrpc": "2.0", "id": call.id, "error": dialect.rpc_error(error)}
+        more = [(name.lower().encode(), value.encode("latin-1")) for name, value in (error.headers or {}).items()]
         operation = dialect.methods.get(call.method or "")
         if error.rpc_status == 200 and operation and operation.value.streaming and dialect.version == "0.3":
             # A 0.3 client loses the code of an error that does not come as an event of the stream it asked for.
             frame = f"data: {_ENCODER.encode(body)}\n\n".encode()
-            await _send(send, 200, frame, (b"content-type", b"text/event-stream; charset=utf-8"), error.headers)
+            await exchange.answer(200, b"text/event-stream; charset=utf-8", frame, more)
             return
-        await respond(send, error.rpc_status, body, error.headers)
+        await exchange.answer(error.rpc_status, JSON_TYPE, encode(body), more)
 
 
 def _open(envelope: Any, call: _Call) -> dict[str, Any]:
@@ -152,18 +157,3 @@ def _open(envelope: Any, call: _Call) -> dict[str, Any]:
     if not isinstance(params, dict):
         raise ParamsInvalid("params must be an object.")
     return params
-
-
-async def respond(send: Send, status: int, body: Any, headers: dict[str, str] | None = None) -> None:
-    """One JSON answer."""
-    await _send(send, status, encode(body), JSON_TYPE, headers)
-
-
-async def _send(
-    send: Send, status: int, body: bytes, kind: tuple[bytes, bytes], headers: dict[str, str] | None
-) -> None:
-    raw = [kind, (b"content-length", b"%d" % len(body))]
-    if headers:
-        raw += [(name.lower().encode(), value.encode("latin-1")) for name, value in headers.items()]
-    await send({"type": "http.response.start", "status": status, "headers": raw})
-    await send({"type": "http.response.body", "body": body})

@@ -19,7 +19,7 @@ from server.protocol.negotiate import negotiate_rest
 from server.protocol.operations import Operation, Route
 from server.protocol.rest import rest_error, rest_params, rest_result
 from server.protocol.v1_0 import V1_0_DIALECT
-from server.transport.body import BodyLimits, ClientGone, check_content_type, headers_of, parse_json, read_body
+from server.transport.body import BodyLimits, ClientGone, Head, check_content_type, parse_json, read_body
 from server.transport.calls import Calls, last_event_id
 from server.transport.sse import EventStreams, Framing
 from server.turns.watch import Streamed
@@ -51,19 +51,19 @@ class Rest:
         ]
 
     async def serve(self, operation: Operation, route: Route, scope: Scope, receive: Receive, send: Send) -> None:
-        headers = headers_of(scope)
+        head = Head(scope["headers"])
         try:
             caller = await self._calls.enter(scope["headers"])
             query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
             version = next((value for name, value in reversed(query) if name == "A2A-Version"), None)
-            negotiate_rest(headers.get("a2a-version"), version, self._lenient)
-            body = await self._body(route, headers, receive)
+            negotiate_rest(head.get(b"a2a-version"), version, self._lenient)
+            body = await self._body(route, head, receive)
             params = rest_params(operation, scope["path_params"], query, body)
             turnlog.dialect.set("1.0 rest")
-            traces.accept(headers.get("traceparent"))
+            traces.accept(head.get(b"traceparent"))
             request = V1_0_DIALECT.decode(operation, params, max_parts=self._max_parts)
             if operation.value.streaming:
-                resume = last_event_id(headers.get("last-event-id"))
+                resume = last_event_id(head.get(b"last-event-id"))
                 with self._streams.place():
                     with traces.span(f"nonstick.{operation.name.lower()}", traces.incoming.get()):
                         items = await self._calls.stream(operation, caller, request, resume)
@@ -81,14 +81,14 @@ class Rest:
             log.exception("a2a_server.http.fault operation=%s", operation.name)
             await refusal(InternalFault())(scope, receive, send)
 
-    async def _body(self, route: Route, headers: dict[str, str], receive: Receive) -> dict[str, Any] | None:
+    async def _body(self, route: Route, head: Head, receive: Receive) -> dict[str, Any] | None:
         if route.verb != "POST":
             return None
-        raw = await read_body(receive, headers, self._limits)
+        raw = await read_body(receive, head, self._limits)
         if not raw.strip():
             # Cancel and subscribe need none.
             return {}
-        check_content_type(headers.get("content-type"))
+        check_content_type(head.get(b"content-type"))
         body = parse_json(raw, self._limits)
         if not isinstance(body, dict):
             raise JsonInvalid("The body must be a JSON object.")
