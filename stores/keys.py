@@ -39,11 +39,11 @@ Channels: `ns:w:<worker>` (cancel, push), `ns:t:<task>` (something happened: loo
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import time
 from dataclasses import dataclass
+from hashlib import blake2b
 
 from stores.lean import lean
 
@@ -52,12 +52,8 @@ _UUID = re.compile(r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{1
 
 def _digest(*parts: str, size: int = 16) -> str:
     """A hash of the parts, each with its length, so that no two lists of parts run together."""
-    hasher = hashlib.blake2b(digest_size=size)
-    for part in parts:
-        raw = part.encode()
-        hasher.update(b"%d:" % len(raw))
-        hasher.update(raw)
-    return hasher.hexdigest()
+    whole = b"".join([b"%d:%b" % (len(raw), raw) for raw in map(str.encode, parts)])
+    return blake2b(whole, digest_size=size).hexdigest()
 
 
 @lean

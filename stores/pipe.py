@@ -15,6 +15,7 @@ import asyncio
 import random
 import socket
 from collections import deque
+from collections.abc import Awaitable, Sequence
 from typing import Any, cast
 
 import hiredis
@@ -122,9 +123,19 @@ class _Wire(asyncio.Protocol):
 
     # --- what the pipe calls ---------------------------------------------------------------------------------
 
-    async def send(self, command: tuple[str | int | bytes, ...]) -> Any:
-        if not self._writable.is_set():
-            await self._until_writable()
+    def send(self, command: Sequence[str | int | bytes]) -> Awaitable[Any]:
+        """Its answer, to be waited for."""
+        return self._put(command) if self._writable.is_set() else self._put_later(command)
+
+    async def _put_later(self, command: Sequence[str | int | bytes]) -> Any:
+        try:
+            async with asyncio.timeout(self._answer_s):
+                await self._writable.wait()
+        except TimeoutError as error:
+            raise AnswerLate(f"Redis took nothing for {self._answer_s} s") from error
+        return await self._put(command)
+
+    def _put(self, command: Sequence[str | int | bytes]) -> asyncio.Future[Any]:
         if self.lost.is_set():
             raise ConnectionError("the connection to Redis was lost")
         if len(self._waiting) >= MAX_IN_FLIGHT:
@@ -136,14 +147,7 @@ class _Wire(asyncio.Protocol):
         self._waiting.append((future, self._loop.time()))
         if self._timer is None:
             self._timer = self._loop.call_later(self._answer_s, self._check)
-        return await future
-
-    async def _until_writable(self) -> None:
-        try:
-            async with asyncio.timeout(self._answer_s):
-                await self._writable.wait()
-        except TimeoutError as error:
-            raise AnswerLate(f"Redis took nothing for {self._answer_s} s") from error
+        return future
 
     def close(self, error: RedisError) -> None:
         """Ends the connection; what is in flight has an unknown outcome."""
@@ -192,10 +196,15 @@ class Pipe:
         self._failures = 0
         self._not_before = 0.0
 
-    async def execute(self, *command: str | int | bytes) -> Any:
+    def execute(self, *command: str | int | bytes) -> Awaitable[Any]:
+        """Sends the command, at once where there is a connection; its answer is to be waited for."""
         wire = self._wire
         if wire is None or wire.lost.is_set():
-            wire = await self._connected()
+            return self._connect_and_execute(command)
+        return wire.send(command)
+
+    async def _connect_and_execute(self, command: Sequence[str | int | bytes]) -> Any:
+        wire = await self._connected()
         return await wire.send(command)
 
     def hurry(self) -> None:

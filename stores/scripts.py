@@ -24,6 +24,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from operator import itemgetter
 
 _DIRECTIVE = re.compile(r"^\s*--\s*@(keys|args|const|include|apart)\s+(.*)$")
 _TOGETHER = re.compile(r"^\s*--\s*@together\b")
@@ -48,6 +49,8 @@ class Script:
     args: tuple[str, ...]
     rest: str | None
     lines: tuple[str, ...]
+    pick: Callable[[Mapping[str, Argument]], tuple[Argument, ...]]
+    """The arguments in their declared order."""
 
     def bind(self, keys: Sequence[str], args: Mapping[str, Argument], rest: Sequence[Argument] = ()) -> list[Argument]:
         """The EVALSHA arguments for this call: key count, keys, arguments in their declared order."""
@@ -56,7 +59,7 @@ class Script:
         if rest and self.rest is None:
             raise TypeError(f"{self.name} takes no further arguments")
         try:
-            return [len(keys), *keys, *[args[name] for name in self.args], *rest]
+            return [len(keys), *keys, *self.pick(args), *rest]
         except KeyError as missing:
             raise TypeError(f"{self.name} wants the argument {missing}") from None
 
@@ -170,7 +173,14 @@ def assemble(
         args=args,
         rest=rest,
         lines=tuple(lines),
+        pick=_picker(args),
     )
+
+
+def _picker(names: tuple[str, ...]) -> Callable[[Mapping[str, Argument]], tuple[Argument, ...]]:
+    if len(names) > 1:
+        return itemgetter(*names)
+    return lambda args: tuple(args[name] for name in names)
 
 
 def _directives(source: str) -> dict[str, list[str]]:

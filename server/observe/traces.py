@@ -50,7 +50,7 @@ def accept(header: str | None) -> None:
 
 
 def trace_id(traceparent: str) -> str:
-    match = _TRACEPARENT.match(traceparent)
+    match = _TRACEPARENT.match(traceparent) if traceparent else None
     return match.group(1) if match else ""
 
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from hashlib import blake2b
 from typing import Any
 
 from server.protocol.model import JsonObject, Part, SendMessage
+from server.protocol.text import prover
 
 # Below this a double is an exact integer, so `1.0` and `1` can only mean the same.
 _EXACT = 2**53
 
-_encode = json.JSONEncoder(sort_keys=True, check_circular=False, separators=(",", ":")).encode
+_encode = prover(sort_keys=True, ensure_ascii=True, allow_nan=True)
 
 
 def message_digest(send: SendMessage) -> str:

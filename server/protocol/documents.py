@@ -27,14 +27,14 @@ from server.protocol.model import (
     StatusUpdate,
     Task,
 )
-from server.protocol.text import encode
+from server.protocol.text import encode, prover
 
 # Raised when a reader must know that a member changed its meaning. A task's new members need no new version, because
 # older workers carry unknown ones along; those of messages, parts and artifacts in it do, since nobody carries those.
 SCHEMA = 1
 
 # Of an agent's making, so it has to be proven: what is not plain JSON raises TypeError or ValueError.
-_prove = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":")).encode
+_prove = prover()
 _decode = json.JSONDecoder().decode
 
 _TASK_MEMBERS = frozenset({"v", "message", "artifacts", "history", "metadata", "trace"})

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import binascii
-import json
 import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from server.protocol.errors import ParamsInvalid
 from server.protocol.model import JsonObject
+from server.protocol.text import prover
 
 # Long enough for any id a client invents, short enough to be hashed, logged and echoed without thought.
 MAX_ID_CHARS = 512
@@ -26,7 +26,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 # Encoding a foreign JSON value once, in C, is the cheapest proof that it can be stored and sent again: it finds NaN,
 # numbers beyond the range of doubles (1e999 parses as infinity) and, with `.encode()`, lone surrogates.
-_prove = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False).encode
+_prove = prover()
 
 
 def invalid(path: str, description: str) -> ParamsInvalid:

@@ -27,6 +27,11 @@ class Row:
 class Operation(Enum):
     """The table. A new operation is one row here and one method on the service."""
 
+    def __init__(self, row: Row) -> None:
+        # Plain attributes: each request asks, and to find an enum's value and name takes longer than to look.
+        self.streaming = row.streaming
+        self.span = f"nonstick.{self._name_.lower()}"
+
     SEND_MESSAGE = Row(("message/send",), ("SendMessage",), (Route("POST", "/message:send"),))
     SEND_STREAMING_MESSAGE = Row(
         ("message/stream", "message/sendStream"),

@@ -132,6 +132,8 @@ def _part(raw: Any, index: int) -> Part:
     path = f"message.parts[{index}]"
     if not isinstance(raw, dict):
         raise invalid(path, "must be an object")
+    if len(raw) == 1 and isinstance(plain := raw.get("text"), str):
+        return Part("text", text(plain, f"{path}.text"))
     kinds = [kind for kind in _CONTENTS if raw.get(kind) is not None]
     if not kinds and "data" in raw:
         # Only beside no other content is null the value of `data`; else it is the null of an unset member.
@@ -142,8 +144,6 @@ def _part(raw: Any, index: int) -> Part:
     value = raw[kind]
     if kind == "text":
         text(value, f"{path}.text")
-        if len(raw) == 1:
-            return Part("text", value)
     elif kind == "data":
         json_value(value, f"{path}.data")
     elif kind == "raw":

@@ -69,12 +69,12 @@ class JsonRpc:
         try:
             caller = await self._calls.enter(exchange.headers)
             operation, request = await self._understand(call, exchange)
-            if operation.value.streaming:
+            if operation.streaming:
                 with self._streams.place():
                     await self._stream(call, caller, operation, request, exchange)
                 return
             assert call.dialect is not None
-            with traces.span(f"nonstick.{operation.name.lower()}", traces.incoming.get()):
+            with traces.span(operation.span, traces.incoming.get()):
                 result = await self._calls.unary(operation, caller, request)
             answer = {"jsonrpc": "2.0", "id": call.id, "result": call.dialect.encode_result(operation, result)}
             await exchange.answer(200, JSON_TYPE, encode(answer))
@@ -102,7 +102,7 @@ class JsonRpc:
         dialect = call.dialect
         assert dialect is not None
         resume = call.head.get(b"last-event-id")
-        with traces.span(f"nonstick.{operation.name.lower()}", traces.incoming.get()):
+        with traces.span(operation.span, traces.incoming.get()):
             items = await self._calls.stream(operation, caller, request, last_event_id(resume))
 
         def render(streamed: Streamed) -> Any:
@@ -124,7 +124,7 @@ class JsonRpc:
         body = {"jsonrpc": "2.0", "id": call.id, "error": dialect.rpc_error(error)}
         more = [(name.lower().encode(), value.encode("latin-1")) for name, value in (error.headers or {}).items()]
         operation = dialect.methods.get(call.method or "")
-        if error.rpc_status == 200 and operation and operation.value.streaming and dialect.version == "0.3":
+        if error.rpc_status == 200 and operation and operation.streaming and dialect.version == "0.3":
             # A 0.3 client loses the code of an error that does not come as an event of the stream it asked for.
             frame = f"data: {_ENCODER.encode(body)}\n\n".encode()
             await exchange.answer(200, b"text/event-stream; charset=utf-8", frame, more)

@@ -62,15 +62,15 @@ class Rest:
             turnlog.dialect.set("1.0 rest")
             traces.accept(head.get(b"traceparent"))
             request = V1_0_DIALECT.decode(operation, params, max_parts=self._max_parts)
-            if operation.value.streaming:
+            if operation.streaming:
                 resume = last_event_id(head.get(b"last-event-id"))
                 with self._streams.place():
-                    with traces.span(f"nonstick.{operation.name.lower()}", traces.incoming.get()):
+                    with traces.span(operation.span, traces.incoming.get()):
                         items = await self._calls.stream(operation, caller, request, resume)
                     frames = await self._streams.begin(items, _FRAMING)
                     await self._streams.send(frames, receive, send)
                 return
-            with traces.span(f"nonstick.{operation.name.lower()}", traces.incoming.get()):
+            with traces.span(operation.span, traces.incoming.get()):
                 result = await self._calls.unary(operation, caller, request)
             await _answer(200, rest_result(operation, result))(scope, receive, send)
         except ClientGone:

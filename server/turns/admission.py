@@ -45,6 +45,8 @@ _CALLER_LIMITS = {
 class store_errors:
     """The one place where a fault of the store becomes an answer to the caller."""
 
+    __slots__ = ()
+
     def __enter__(self) -> None:
         pass
 
@@ -122,14 +124,15 @@ class Admissions:
         worker = self._worker
         if not worker.admits:
             raise closing()
-        worker.admitting[asked.task_id] += 1
+        admitting, task_id = worker.admitting, asked.task_id
+        admitting[task_id] = admitting.get(task_id, 0) + 1
         try:
-            with store_errors(), traces.span("nonstick.store.admit", task=asked.task_id):
+            with store_errors(), traces.span("nonstick.store.admit", task=task_id):
                 reply = await self._store.turns.admit_turn(worker.id, asked)
         finally:
-            worker.admitting[asked.task_id] -= 1
-            if not worker.admitting[asked.task_id]:
-                del worker.admitting[asked.task_id]
+            admitting[task_id] -= 1
+            if not admitting[task_id]:
+                del admitting[task_id]
         metrics.ADMISSIONS.add(reply.why if isinstance(reply, Refused) else _WORDS[type(reply)])
         match reply:
             case InFlight(task_id):

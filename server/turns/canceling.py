@@ -142,7 +142,7 @@ class Canceling:
             return None
         else:
             if isinstance(admitted, Admitted):
-                ended = await asyncio.shield(self._worker.start_turn(admitted.ticket).ended)
+                ended = await self._worker.start_turn(admitted.ticket).end()
                 if ended.task is not None:
                     return ended.task
             else:

@@ -64,6 +64,10 @@ class Hub:
             if not inboxes:
                 del self._inboxes[task_id]
 
+    def follows(self, task_id: str) -> bool:
+        """Whether anybody here does."""
+        return task_id in self._inboxes
+
     def publish(self, task_id: str, steps: Sequence[Step]) -> None:
         for inbox in self._inboxes.get(task_id, ()):
             inbox.put(steps)

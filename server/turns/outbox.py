@@ -160,6 +160,8 @@ class Outbox:
 
     def publish(self, entries: list[Entry], at_ms: int) -> None:
         """Hands acknowledged events to the followers in this worker."""
+        if self._early is None and not self._hub.follows(self._ticket.task_id):
+            return
         fence = int(self._ticket.fence)
         steps: list[Step] = [((fence, entry.seq), _stamped(entry.event, at_ms)) for entry in entries]
         if self._early is not None:

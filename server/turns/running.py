@@ -63,7 +63,8 @@ class RunningTurn:
         `fresh`: no agent has begun this turn, whatever its attempt number says.
         `watched`: a stream will ask for its events from the first one on."""
         self.ticket = ticket
-        self.ended: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
+        self._ended: Ended | None = None
+        self._waiters: list[asyncio.Future[None]] = []
         self._reason = ""
         self._news: asyncio.Future[None] | None = None
         self._agent = agent
@@ -104,6 +105,14 @@ class RunningTurn:
         return 2 + self._outbox.batches
 
     # --- from outside ----------------------------------------------------------------------------------------
+
+    async def end(self) -> Ended:
+        """How it ended, once it has. Each waits on a future of its own, since who is cancelled takes it along."""
+        while self._ended is None:
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiters.append(waiter)
+            await waiter
+        return self._ended
 
     def cancel(self, reason: str) -> None:
         """Asks the agent to stop; the turn then ends as canceled. Harmless when it has ended."""
@@ -155,7 +164,7 @@ class RunningTurn:
             if self._work is not None and not self._work.done():
                 self._work.cancel()
             self._end(Ended())
-            if self.ended.result().task is None:
+            if self._ended is None or self._ended.task is None:
                 # Its end is not among the events that followers were given, so they have to look for it.
                 self._outbox.wake()
             self._outbox.let_go()
@@ -174,7 +183,8 @@ class RunningTurn:
             return refusal, None
         if self._stopping():
             return await self._canceled(turn)
-        self._work = asyncio.create_task(self._run_agent(turn), name=f"agent {self.ticket.task_id}")
+        loop = asyncio.get_running_loop()
+        self._work = loop.create_task(self._run_agent(turn), name=f"agent {self.ticket.task_id}")
         stopped = await self._wait_for_agent(self._work)
         if self._over:
             return failed(), None
@@ -345,5 +355,8 @@ class RunningTurn:
         return message
 
     def _end(self, ended: Ended) -> None:
-        if not self.ended.done():
-            self.ended.set_result(ended)
+        if self._ended is None:
+            self._ended = ended
+            for waiter in self._waiters:
+                if not waiter.done():
+                    waiter.set_result(None)

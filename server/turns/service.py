@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import binascii
 import logging
@@ -53,7 +52,7 @@ class Service:
                 turn = self._worker.start_turn(ticket, opening, shown=not send.wait)
                 if not send.wait:
                     return trim_history(turn.task, send.history_length)
-                ended = await asyncio.shield(turn.ended)
+                ended = await turn.end()
                 if ended.reply is not None:
                     return ended.reply
                 # Without an ending of its own the turn was lost to another worker: its outcome is on record there.

@@ -91,7 +91,7 @@ class Watching:
                     yield Streamed(cursors.of(view.last), task_of(view), False)
                 yield seen
         except TaskGone:
-            ended = await asyncio.shield(turn.ended)
+            ended = await turn.end()
             if ended.reply is None:
                 raise
             yield Streamed(cursors.of(view.last), ended.reply, True)

@@ -10,7 +10,6 @@ import secrets
 import signal
 import socket
 import time
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -55,7 +54,7 @@ class Worker:
         self.closing = asyncio.Event()
         self._last_start = 0.0
         self.running: dict[str, RunningTurn] = {}
-        self.admitting: Counter[str] = Counter()
+        self.admitting: dict[str, int] = {}
         """How many admissions of each task were sent and not answered yet. Several messages can name one task, and the
         answer to one says nothing of the others."""
         self.faulted: set[str] = set()
@@ -113,7 +112,7 @@ class Worker:
         self.deliver(DeliveryRef(ticket.context.caller, ticket.task_id), ticket.delivery)
         if self._early.pop(_signal(ticket.task_id, ticket.fence), None) is not None:
             turn.cancel("requested")
-        task = asyncio.create_task(self._run(turn), name=f"turn {ticket.task_id}")
+        task = asyncio.get_running_loop().create_task(self._run(turn), name=f"turn {ticket.task_id}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return turn

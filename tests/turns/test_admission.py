@@ -54,7 +54,7 @@ async def test_an_answered_admission_does_not_hide_another_of_the_same_task(
     _, first, _ = await admissions.admit(CALLER, message("first"))
     assert isinstance(first, Admitted)
     task_id = first.ticket.task_id
-    await worker.start_turn(first.ticket).ended
+    await worker.start_turn(first.ticket).end()
 
     late, admit_turn = asyncio.Event(), store.turns.admit_turn
 
