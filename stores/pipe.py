@@ -81,9 +81,9 @@ class _Wire(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._full = False
         self._writable = asyncio.Event()
-        self._writable.set()
-        self.lost = asyncio.Event()
+        self.lost = False
         self.heard = False
         self.lost_at = 0.0
 
@@ -113,9 +113,11 @@ class _Wire(asyncio.Protocol):
             self.close(ConnectionError("the server at the other end is no primary any more"))
 
     def pause_writing(self) -> None:
+        self._full = True
         self._writable.clear()
 
     def resume_writing(self) -> None:
+        self._full = False
         self._writable.set()
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -125,7 +127,7 @@ class _Wire(asyncio.Protocol):
 
     def send(self, command: Sequence[str | int | bytes]) -> Awaitable[Any]:
         """Its answer, to be waited for."""
-        return self._put(command) if self._writable.is_set() else self._put_later(command)
+        return self._put_later(command) if self._full else self._put(command)
 
     async def _put_later(self, command: Sequence[str | int | bytes]) -> Any:
         try:
@@ -136,7 +138,7 @@ class _Wire(asyncio.Protocol):
         return await self._put(command)
 
     def _put(self, command: Sequence[str | int | bytes]) -> asyncio.Future[Any]:
-        if self.lost.is_set():
+        if self.lost:
             raise ConnectionError("the connection to Redis was lost")
         if len(self._waiting) >= MAX_IN_FLIGHT:
             raise ConnectionError(f"{MAX_IN_FLIGHT} commands wait for Redis already")
@@ -151,11 +153,11 @@ class _Wire(asyncio.Protocol):
 
     def close(self, error: RedisError) -> None:
         """Ends the connection; what is in flight has an unknown outcome."""
-        if self.lost.is_set():
+        if self.lost:
             return
-        self.lost.set()
+        self.lost = True
         self.lost_at = self._loop.time()
-        self._writable.set()
+        self.resume_writing()  # whoever waits is told
         if self._timer is not None:
             self._timer.cancel()
         if self._transport is not None:
@@ -167,7 +169,7 @@ class _Wire(asyncio.Protocol):
 
     def _flush(self) -> None:
         out, self._out = self._out, []
-        if self._transport is not None and not self.lost.is_set():
+        if self._transport is not None and not self.lost:
             self._transport.write(out[0] if len(out) == 1 else b"".join(out))
 
     def _check(self) -> None:
@@ -199,7 +201,7 @@ class Pipe:
     def execute(self, *command: str | int | bytes) -> Awaitable[Any]:
         """Sends the command, at once where there is a connection; its answer is to be waited for."""
         wire = self._wire
-        if wire is None or wire.lost.is_set():
+        if wire is None or wire.lost:
             return self._connect_and_execute(command)
         return wire.send(command)
 
@@ -210,7 +212,7 @@ class Pipe:
     def hurry(self) -> None:
         """Redis answers elsewhere: whoever comes next may try at once. A worker that says it is ready must be so."""
         self._not_before = 0.0
-        if self._wire is not None and self._wire.lost.is_set():
+        if self._wire is not None and self._wire.lost:
             self._wire = None
 
     async def close(self) -> None:
@@ -222,7 +224,7 @@ class Pipe:
     async def _connected(self) -> _Wire:
         async with self._lock:
             if self._wire is not None:
-                if not self._wire.lost.is_set():
+                if not self._wire.lost:
                     return self._wire
                 if self._wire.heard:
                     self._failures = 0

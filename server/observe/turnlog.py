@@ -6,7 +6,6 @@ No text of a message, no token and no slot value is in any of it: callers and co
 from __future__ import annotations
 
 import logging
-import os
 import time
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -69,7 +68,8 @@ class TurnLog:
                 self._worker,
                 dialect.get() or "-",
             )
-            log.handle(_record(facts))
+            # What log.info does but for finding out who called, which every turn would pay for.
+            log.handle(log.makeRecord(log.name, logging.INFO, "", 0, _LINE, facts, None))
 
     @staticmethod
     def forget() -> None:
@@ -77,18 +77,3 @@ class TurnLog:
         current.set(None)
         dialect.set("")
         traces.incoming.set("")
-
-
-_FACTORY = logging.getLogRecordFactory()
-_ALIKE = vars(_FACTORY(log.name, logging.INFO, "", 0, _LINE, (), None))
-
-
-def _record(facts: tuple[object, ...]) -> logging.LogRecord:
-    """As log.info makes it, but for finding out who called, in which thread and since when: every turn would pay for
-    what nobody reads."""
-    if logging.getLogRecordFactory() is not _FACTORY:
-        return log.makeRecord(log.name, logging.INFO, "", 0, _LINE, facts, None)
-    record: logging.LogRecord = object.__new__(logging.LogRecord)
-    now = time.time()
-    vars(record).update(_ALIKE, args=facts, created=now, msecs=now % 1 * 1000, process=os.getpid())
-    return record

@@ -39,6 +39,8 @@ _decode = json.JSONDecoder().decode
 
 _TASK_MEMBERS = frozenset({"v", "message", "artifacts", "history", "metadata", "trace"})
 _ROLES: dict[str, Role] = {role.value: role for role in Role}
+# A look-up takes a quarter of the time of an enum's `value`.
+_ROLE_NAMES: dict[Role, str] = {role: role.value for role in Role}
 _STATES: dict[str, State] = {state.value: state for state in State}
 _KINDS: tuple[PartKind, ...] = ("text", "data", "raw", "url")
 
@@ -184,7 +186,7 @@ def _part(raw: JsonObject) -> Part:
 def _message_doc(message: Message) -> JsonObject:
     doc: JsonObject = {
         "id": message.message_id,
-        "role": message.role.value,
+        "role": _ROLE_NAMES[message.role],
         "parts": [_part_doc(part) for part in message.parts],
     }
     if message.context_id is not None:

@@ -309,12 +309,13 @@ class RunningTurn:
         if outcome.direct and not self._shown and not self._outbox.emitted and message is not None:
             # There is no task to name: neither now, nor when the message is replayed.
             direct = replace(message, task_id=None)
+        task, state = self.task, outcome.state.value
         end = Finish(
-            state=outcome.state.value,
+            state=state,
             phase=PHASE[outcome.state],
-            doc=documents.dump_task(self.task),
+            doc=documents.dump_task(task),
             seq=rest[0].seq,
-            events=() if direct else tuple((entry.kind, entry.doc) for entry in rest),
+            events=() if direct else tuple([(entry.kind, entry.doc) for entry in rest]),
             session=session,
             reply=documents.dump_message(direct) if direct else "",
             take_next=self._take_next(),
@@ -328,12 +329,12 @@ class RunningTurn:
                 "a2a_server.turn.lost task=%s fence=%s state=%s", self.ticket.task_id, self.ticket.fence, reply.state
             )
             return None
-        self.came_to = outcome.state.value
+        self.came_to = state
         if direct is not None:
             self._end(Ended(reply=direct))
         else:
             self._outbox.publish(rest, reply.at_ms)
-            self._end(Ended(task=self.task.having(self.task.status.at(reply.at_ms))))
+            self._end(Ended(task=task.having(task.status.at(reply.at_ms))))
         return reply.next
 
     def _last_word(self, outcome: Outcome) -> tuple[Message | None, Outcome]:
@@ -348,10 +349,10 @@ class RunningTurn:
 
     def _put(self, outcome: Outcome) -> Message | None:
         message: Message | None = None
+        task_id, context_id = self.task.id, self.task.context_id
         if outcome.parts:
-            message = Message(new_uuid(), Role.AGENT, outcome.parts, self.task.context_id, self.task.id)
-        status = Status(outcome.state, 0, message)
-        self._outbox.put(StatusUpdate(self.task.id, self.task.context_id, status, outcome.metadata))
+            message = Message(new_uuid(), Role.AGENT, outcome.parts, context_id, task_id)
+        self._outbox.put(StatusUpdate(task_id, context_id, Status(outcome.state, 0, message), outcome.metadata))
         return message
 
     def _end(self, ended: Ended) -> None:

@@ -109,8 +109,9 @@ class Worker:
         if self.closing.is_set():
             turn.leave()
         self._last_start = time.monotonic()
-        self.deliver(DeliveryRef(ticket.context.caller, ticket.task_id), ticket.delivery)
-        if self._early.pop(_signal(ticket.task_id, ticket.fence), None) is not None:
+        if ticket.delivery:
+            self.deliver(DeliveryRef(ticket.context.caller, ticket.task_id), ticket.delivery)
+        if self._early and self._early.pop(_signal(ticket.task_id, ticket.fence), None) is not None:
             turn.cancel("requested")
         task = asyncio.get_running_loop().create_task(self._run(turn), name=f"turn {ticket.task_id}")
         self._tasks.add(task)
