@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar
@@ -14,8 +12,9 @@ from server.agents.base import Agent
 from server.agents.outcome import Outcome, failed
 from server.agents.turn import Turn
 from server.dialogue.assistant import DEFAULT_NAME, Assistant, TurnInput, TurnResult
+from server.dialogue.mapper import TaskState
 from server.dialogue.problems import Reporter
-from server.dialogue.sdk import Chunk
+from server.dialogue.sdk import Chunk, OnChunk
 from server.dialogue.settings import AssistantSettings
 from server.dialogue.yamlfiles import read_yaml
 from server.protocol.model import JsonObject, Part, Skill, State
@@ -26,6 +25,8 @@ NOT_READY = "Agent is not ready to handle messages."
 # A worker waits so long for its assistant before it takes requests without one. A supervisor that sees no sign of life
 # for a minute would kill it.
 LOAD_WAIT_SECONDS = 20.0
+
+_STATES = {state: State(state.value) for state in TaskState}
 
 
 class AssistantAgent(Agent):
@@ -118,10 +119,9 @@ class AssistantAgent(Agent):
                 "a2a_server.rasa_a2a_agent_executor.execute.agent_not_ready task=%s error=%s", turn.task_id, self._error
             )
             return failed(NOT_READY, data={"state": "failed"}, error_type="agent_not_ready", error_info=NOT_READY)
-        async with self._serving.turn() as assistant:
-            # Who waits for the whole answer finds every chunk in its text; as artifacts they would come twice.
-            on_chunk = None if turn.awaited else _streamer(turn)
-            result = await assistant.turn(turn.stored or None, _asked(turn), on_chunk)
+        # Who waits for the whole answer finds every chunk in its text; as artifacts they would come twice.
+        on_chunk = None if turn.awaited else _streamer(turn)
+        result = await self._serving.turn(turn.stored or None, _asked(turn), on_chunk)
         turn.store(result.state_json)
         return _outcome(result)
 
@@ -141,21 +141,21 @@ class _Serving:
         self._turns = 0
         self._retired = False
 
-    @asynccontextmanager
-    async def turn(self) -> AsyncIterator[Assistant]:
+    async def turn(self, stored: str | None, message: TurnInput, on_chunk: OnChunk | None) -> TurnResult:
         self._turns += 1
         try:
-            yield self.assistant
+            return await self.assistant.turn(stored, message, on_chunk)
         finally:
             self._turns -= 1
-            await self._close_if_over()
+            if self._retired:
+                await self._close_if_over()
 
     async def retire(self) -> None:
         self._retired = True
         await self._close_if_over()
 
     async def _close_if_over(self) -> None:
-        if self._retired and not self._turns:
+        if not self._turns:
             await self.assistant.aclose()
 
 
@@ -175,7 +175,7 @@ def _asked(turn: Turn) -> TurnInput:
     parts = message.parts if message else ()
     return TurnInput(
         text=turn.text,
-        data=tuple(part.value for part in parts if part.kind == "data" and isinstance(part.value, dict)),
+        data=[part.value for part in parts if part.kind == "data" and isinstance(part.value, dict)],
         message_metadata=(message.metadata if message else None) or {},
         request_metadata=turn.request_metadata,
         skill=turn.skill,
@@ -183,7 +183,7 @@ def _asked(turn: Turn) -> TurnInput:
     )
 
 
-def _streamer(turn: Turn) -> Callable[[Chunk], Awaitable[None]]:
+def _streamer(turn: Turn) -> OnChunk:
     """Chunks of a streaming action as artifact updates: one artifact per stream."""
 
     async def on_chunk(chunk: Chunk) -> None:
@@ -200,6 +200,7 @@ def _outcome(result: TurnResult) -> Outcome:
     parts: list[Part] = []
     if result.texts:
         parts.append(Part("text", "\n".join(result.texts)))
-    parts.append(Part("data", dict(result.data)))
-    parts.extend(Part("data", dict(payload)) for payload in result.payloads)
-    return Outcome(State(result.task_state.value), tuple(parts))
+    parts.append(Part("data", result.data))
+    for payload in result.payloads:
+        parts.append(Part("data", payload))
+    return Outcome(_STATES[result.task_state], tuple(parts))

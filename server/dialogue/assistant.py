@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -47,6 +47,8 @@ DEFAULT_VERSION = "1.0.0"
 REPAIRED = "dialogue.state.repaired"
 UNKNOWN_SKILL = "unknown_skill"
 SKILL_NOT_AVAILABLE = "skill_not_available"
+# A bot message without other members has no payload.
+_WORDS_ONLY = frozenset({"key", "text"})
 
 # Patterns that a caller may ask for by name, since the card advertises them too.
 _PATTERN_SKILLS: dict[str, Command] = {
@@ -61,19 +63,19 @@ _PATTERN_SKILLS: dict[str, Command] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TurnInput:
     """One message; `data` holds the content of its data parts. `skill` falls back to the metadata's."""
 
     text: str = ""
-    data: tuple[Mapping[str, Any], ...] = ()
+    data: Sequence[Mapping[str, Any]] = ()
     message_metadata: Mapping[str, Any] = field(default_factory=dict)
     request_metadata: Mapping[str, Any] = field(default_factory=dict)
     skill: str | None = None
     sender_id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TurnResult:
     """What a turn leaves behind.
 
@@ -294,14 +296,15 @@ class Assistant:
         facts = state.turn
         texts: list[str] = []
         payloads: list[Mapping[str, Any]] = []
+        keys: list[str | None] = []
         for message in facts.messages:
+            keys.append(message.get("key"))
             text = message.get("text")
             if text:
                 texts.append(text)
                 state.remember("bot", text)
-            extra = {key: value for key, value in message.items() if key not in ("key", "text")}
-            if extra:
-                payloads.append(extra)
+            if not message.keys() <= _WORDS_ONLY:
+                payloads.append({key: value for key, value in message.items() if key not in _WORDS_ONLY})
         if facts.messages:
             state.said = facts.messages
         return TurnResult(
@@ -311,5 +314,5 @@ class Assistant:
             data=self._mapper.data(state, task_state),
             payloads=tuple(payloads),
             events=tuple(facts.events),
-            keys=tuple(message.get("key") for message in facts.messages),
+            keys=tuple(keys),
         )

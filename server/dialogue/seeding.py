@@ -22,7 +22,7 @@ _LINE = re.compile(r"^[ \t]*SLOTS:[ \t]*(?P<json>.+?)[ \t]*$", re.MULTILINE)
 _FENCE = re.compile(r"```json[ \t]*\r?\n(?P<json>(?:(?!```).)*?)\r?\n?[ \t]*```\s*\Z", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Seeds:
     """The user's own words without the markers, and the values that can be stored."""
 
@@ -43,9 +43,11 @@ def read_seeds(
     own_text, merged = strip_markers(text) if "SLOTS:" in text or "```" in text else (text, {})
     for source in (request_metadata, message_metadata, *data):
         slots = source.get("slots")
-        if isinstance(slots, Mapping):
+        if isinstance(slots, dict):
             merged.update(slots)
-    return Seeds(own_text, fit(merged, domain, allowlist), bool(merged))
+    if not merged:
+        return Seeds(own_text)
+    return Seeds(own_text, fit(merged, domain, allowlist), True)
 
 
 def strip_markers(text: str) -> tuple[str, dict[str, Any]]:

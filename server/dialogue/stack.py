@@ -32,8 +32,13 @@ def chain_of(stack: list[Frame], frame: Frame) -> list[Frame]:
 
 def active_root(stack: list[Frame]) -> Frame | None:
     """The flow an orchestrator knows about: the bottom of the topmost call chain."""
-    top = top_user(stack)
-    return None if top is None else chain_of(stack, top)[0]
+    root: Frame | None = None
+    for frame in reversed(stack):
+        if frame.kind != "pattern":
+            root = frame
+            if frame.kind != "call":
+                break
+    return root
 
 
 def pending_step(frame: Frame, flows: dict[str, Flow]) -> Step | None:
