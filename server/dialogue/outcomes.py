@@ -47,8 +47,11 @@ def _relay(stage: Stage, state: DialogueState, message: dict[str, Any]) -> None:
         return
     if not isinstance(key, str):
         raise Broken("action_failed", reason="a message names no response")
+    extras = message.get("extras")
+    if extras and not is_storable(extras):
+        raise Broken("action_failed", reason="a message is not representable as JSON")
     frame = state.stack[-1] if state.stack else None
-    stage.say(state, key, frame.context if frame else {}, message.get("variables", {}), message.get("extras"))
+    stage.say(state, key, frame.context if frame else {}, message.get("variables", {}), extras)
 
 
 def _take(stage: Stage, state: DialogueState, event: dict[str, Any], action: str) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 from server.dialogue.conditions import Condition
 
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
+_write = json.JSONEncoder(allow_nan=False).encode
 _NULLS = frozenset({"none", "null", "undefined"})
 _BOOLS = {"true": True, "1": True, "false": False, "0": False}
 
@@ -102,7 +103,7 @@ def is_storable(value: Any) -> bool:
     if isinstance(value, float):
         return math.isfinite(value)
     try:
-        json.dumps(value, allow_nan=False)
+        _write(value)
     except (TypeError, ValueError, RecursionError):
         return False
     return True

@@ -157,6 +157,10 @@ async def test_nobody_has_to_listen_to_chunks(tmp_path: Path) -> None:
         ("async def run(self, d, t, domain):\n    return 7", "action_failed"),
         ("async def run(self, d, t, domain):\n    return [SlotSet('found', {1, 2})]", "action_failed"),
         ("async def run(self, d, t, domain):\n    d.utter_message(json_message={1, 2})", "action_failed"),
+        (
+            "async def run(self, d, t, domain):\n    d.utter_message(response='utter_found', json_message={1, 2})",
+            "action_failed",
+        ),
         ("async def run(self, d, t, domain):\n    d.utter_message(response='utter_nothing')", "no_response"),
         ("async def run(self, d, t, domain):\n    return [FollowupAction('action_y')]", "unknown_action"),
         ("async def run(self, d, t, domain):\n    d.utter_message(response=['x'])", "action_failed"),

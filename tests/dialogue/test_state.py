@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -187,6 +188,17 @@ async def test_what_a_newer_release_wrote_beside_survives_a_turn(at_bank: Talk) 
     after = json.loads(talk.state or "")
     assert after["mood"] == {"deep": [1]}
     assert after["stack"][0]["since"] == 7
+
+
+async def test_values_of_any_depth_and_any_text_are_kept(tmp_path: Path) -> None:
+    talk = Talk(build(tmp_path, domain=DOMAIN.replace("{city:", "{note: {type: any}, city:"), flows=FLOWS))
+    note: Any = ["", "½ \ud800", 10**30, 1e-7, {"key": None}]
+    for _ in range(300):
+        note = [note]
+
+    await talk.say("trip", seed={"note": note})
+
+    assert (await talk.say("Rome")).data["slots"]["note"] == note
 
 
 async def test_the_stored_history_is_bounded(at_bank: Talk) -> None:
