@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 from server.dialogue.domain import Domain
-from server.dialogue.stack import active_root
+from server.dialogue.stack import active_root, top_user
 from server.dialogue.state import DialogueState
 
 
@@ -35,18 +35,15 @@ class TaskStateMapper:
         if cancelled:
             return TaskState.CANCELED
         facts = state.turn
-        idle = not any(frame.is_user for frame in state.stack)
-        on_stack = {frame.flow for frame in state.stack if not frame.is_user}
-
-        def active(pattern: str) -> bool:
-            return pattern in on_stack or (idle and pattern in facts.ran)
-
+        idle = top_user(state.stack) is None
+        on_stack = {frame.flow for frame in state.stack if frame.kind == "pattern"}
+        active = on_stack | facts.ran.keys() if idle else on_stack
         waits_for_input = TaskState.INPUT_REQUIRED if not idle or self.repair else TaskState.COMPLETED
-        if active("pattern_cannot_handle") and not facts.completed:
+        if "pattern_cannot_handle" in active and not facts.completed:
             return TaskState.REJECTED
-        if active("pattern_internal_error"):
+        if "pattern_internal_error" in active:
             return TaskState.FAILED
-        if active("pattern_cancel_flow") and not facts.started_after_cancel:
+        if "pattern_cancel_flow" in active and not facts.started_after_cancel:
             return TaskState.CANCELED
         if facts.completed and idle and facts.waiting:
             return TaskState.COMPLETED

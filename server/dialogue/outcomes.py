@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from server.dialogue.slots import InvalidValue, coerce, is_storable
+from server.dialogue.slots import InvalidValue, SlotType, coerce, is_storable
 from server.dialogue.stage import Broken, Stage
 from server.dialogue.state import DialogueState
 
@@ -65,8 +65,9 @@ def _take(stage: Stage, state: DialogueState, event: dict[str, Any], action: str
                 return
             if not is_storable(value):
                 raise Broken("action_failed", action=action, slot=slot.name, reason="not representable as JSON")
-            with suppress(InvalidValue):  # an action is trusted with what it stores
-                value = coerce(slot, value)
+            if slot.type is not SlotType.ANY:
+                with suppress(InvalidValue):  # an action is trusted with what it stores
+                    value = coerce(slot, value)
             stage.write(state, slot.name, value)
         case "reset_slots":
             state.slots = dict(stage.domain.initial)

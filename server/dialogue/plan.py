@@ -104,7 +104,6 @@ class _Planner:
         self._seeded = False
         self._resumes = False
         self._cannot: CannotHandle | None = None
-        self._offered = {button["payload"] for message in state.said for button in message.get("buttons", ())}
         self._started: list[Scope] = []
 
     def plan(self) -> Plan:
@@ -145,6 +144,8 @@ class _Planner:
         return kept
 
     def _choose_starts(self, commands: Sequence[Command]) -> None:
+        if not any(isinstance(command, (StartFlow, TriggerIntent)) for command in commands):
+            return
         running = {frame.flow for frame in self._state.stack if frame.is_user}
         slots = self._state.slots
         seeds = {c.slot: c.value for c in commands if isinstance(c, SetSlot) and c.source is Source.ORCHESTRATOR}
@@ -200,7 +201,7 @@ class _Planner:
             return not slot.controlled or command.source is Source.BUTTON
         if slot.builtin:
             return False
-        if command.source is Source.BUTTON and self._state.turn.text in self._offered:
+        if command.source is Source.BUTTON and self._was_offered():
             return True
         if slot.controlled:
             return False
@@ -209,6 +210,11 @@ class _Planner:
                 return self._state.slots.get(slot.name) is not None
             return True
         return any(slot.name in scope.slots and slot.name not in scope.asked_first for scope in self._started)
+
+    def _was_offered(self) -> bool:
+        """The message is the payload of a button of the last turn."""
+        text = self._state.turn.text
+        return any(button["payload"] == text for said in self._state.said for button in said.get("buttons", ()))
 
     def _seeded_slot(self, command: SetSlot) -> None:
         name = command.slot

@@ -33,13 +33,13 @@ class Message:
 
     text: str
     words: list[Word]
-    vocabulary: frozenset[str]
+    vocabulary: set[str]
     used: list[Span] = field(default_factory=list)
 
     @classmethod
     def of(cls, text: str) -> Message:
         words = split(text)
-        return cls(text, words, frozenset(word.text for word in words))
+        return cls(text, words, {word.text for word in words})
 
     def phrases(self, lexicon: Lexicon) -> list[Hit]:
         """The lexicon's phrases in the message; most messages share no word with most lexicons."""
@@ -160,8 +160,11 @@ class Extractor:
         return Found(value, (begin, len(message.text))) if value else None
 
     def exact_category(self, slot: Slot, message: Message) -> bool:
+        forms = self._forms.get(slot.name)
+        if not forms:
+            return False
         words = tuple(word.text for word in message.words)
-        return any(form == words for form, _ in self._forms.get(slot.name, ()))
+        return any(form == words for form, _ in forms)
 
     def ordinal(self, message: Message, count: int) -> int | None:
         """The position "the second one" points at, counted from zero; "just a second" points at none."""

@@ -28,6 +28,8 @@ from server.dialogue.plan import CONTINUE, RESUME
 from server.dialogue.slots import Slot, SlotType
 
 _TYPED = frozenset({SlotType.BOOL, SlotType.FLOAT, SlotType.CATEGORICAL})
+# What can be said at any time, whatever is being asked.
+_ANYTIME = ("human", "repeat", "skip", "cancel", "correction", "correction_weak")
 # A text answer that is longer than this, or a question, may be a digression instead.
 _SHORT_ANSWER = 3
 _LONG_ANSWER = 2
@@ -55,6 +57,7 @@ class KeywordGenerator:
         self._table = ScoreTable(project.flows, project.examples, self._settings.keywords, self._language)
         self._extractor = Extractor(project.domain, project.flows, self._language, self._settings.synonyms)
         self._corrections = CorrectionReader(self._language, self._extractor)
+        self._cues = frozenset[str]().union(*(self._language.lexicon[key].firsts for key in _ANYTIME))
 
     async def generate(self, situation: Situation, text: str, flow: str | None = None) -> list[Command]:
         return self.read(situation, text, flow)
@@ -67,13 +70,18 @@ class KeywordGenerator:
         if flow is not None:
             return [StartFlow(flow), *self._prefill(situation, flow, message)]
         answers_exactly = self._answers_exactly(situation, message)
-        if not answers_exactly:
+        # Most messages have no word of these lists, and need not be looked at for each of them.
+        cued = not answers_exactly and not self._cues.isdisjoint(message.vocabulary)
+        if cued:
             commands = self._service(situation, message) or self._cancel(situation, message)
-            commands = commands or self._choice(situation, message)
+            if commands:
+                return commands
+        if not answers_exactly and situation.state.options:
+            commands = self._choice(situation, message)
             if commands:
                 return commands
         ranked = self._table.rank(message.words, situation)
-        if not answers_exactly:
+        if cued:
             elsewhere = bool(ranked) and ranked[0].value >= self._settings.start_threshold
             commands = self._corrections.read(situation, message, other_flow=elsewhere)
             if commands:

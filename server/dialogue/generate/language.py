@@ -54,9 +54,7 @@ class Lexicon:
         """The longest phrase that starts at this word."""
         for phrase in self.by_first.get(words[position].text, ()):
             end = position + len(phrase)
-            if end <= len(words) and all(
-                word.text == wanted for word, wanted in zip(words[position:end], phrase, strict=True)
-            ):
+            if tuple([word.text for word in words[position:end]]) == phrase:
                 return Hit(position, end, len(phrase))
         return None
 
@@ -100,7 +98,8 @@ class Language:
 
     def stems(self, words: Sequence[Word]) -> dict[str, None]:
         """The stems that can score, in order, each once."""
-        return {self.stem(word.text): None for word in words if word.text not in self.stop_words}
+        known, stop_words = self._stems, self.stop_words
+        return {known.get(text) or self.stem(text): None for text, _, _ in words if text not in stop_words}
 
     def is_padding(self, words: Sequence[Word]) -> bool:
         """Words that say nothing by themselves."""

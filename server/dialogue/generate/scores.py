@@ -18,8 +18,15 @@ class Score(NamedTuple):
     value: float
 
 
+class Term(NamedTuple):
+    """The flows a stem speaks for."""
+
+    strong: list[str]
+    weak: list[str]
+
+
 class ScoreTable:
-    """Word tables of one assistant: stem -> flows that have it as a strong or a weak term."""
+    """Word tables of one assistant."""
 
     def __init__(
         self,
@@ -29,8 +36,7 @@ class ScoreTable:
         language: Language,
     ) -> None:
         self._language = language
-        self._strong: dict[str, list[str]] = {}
-        self._weak: dict[str, list[str]] = {}
+        self._terms: dict[str, Term] = {}
         self._examples: dict[tuple[str, ...], list[str]] = {}
         self.strong_of: dict[str, frozenset[str]] = {}
         self.named_by: dict[str, frozenset[str]] = {}
@@ -42,10 +48,10 @@ class ScoreTable:
             strong = named | self._stems(sentences)
             self.named_by[flow.id] = named
             self.strong_of[flow.id] = strong
-            for stem in sorted(strong):
-                self._strong.setdefault(stem, []).append(flow.id)
-            for stem in sorted(self._stems([flow.description]) - strong):
-                self._weak.setdefault(stem, []).append(flow.id)
+            for stem in strong:
+                self._terms.setdefault(stem, Term([], [])).strong.append(flow.id)
+            for stem in self._stems([flow.description]) - strong:
+                self._terms.setdefault(stem, Term([], [])).weak.append(flow.id)
             for sentence in sentences:
                 key = _key(split(sentence))
                 if key and flow.id not in self._examples.setdefault(key, []):
@@ -55,11 +61,14 @@ class ScoreTable:
         """Flows that could start, the best first; flows that run count as rivals for a word but are left out."""
         totals: dict[str, float] = {}
         for stem in self._language.stems(words):
-            rivals = [flow for flow in self._strong.get(stem, ()) if situation.is_open(flow)]
+            term = self._terms.get(stem)
+            if term is None:
+                continue
             share = 1.0
+            rivals = [flow for flow in term.strong if situation.is_open(flow)]
             if not rivals:
-                rivals = [flow for flow in self._weak.get(stem, ()) if situation.is_open(flow)]
                 share = 0.5
+                rivals = [flow for flow in term.weak if situation.is_open(flow)]
             for flow in rivals:
                 totals[flow] = totals.get(flow, 0.0) + share / len(rivals)
         for flow in self._examples.get(_key(words), ()):
@@ -86,4 +95,4 @@ class ScoreTable:
 
 
 def _key(words: list[Word]) -> tuple[str, ...]:
-    return tuple(word.text for word in words)
+    return tuple([word.text for word in words])

@@ -24,7 +24,7 @@ class Situation:
     active: Frame | None
     top: str
     pending: Step | None  # the interrupted flow's own question, while "shall we go on?" waits
-    running: frozenset[str]
+    running: set[str]
     _open: dict[str, bool] = field(default_factory=dict)
 
     def is_open(self, flow_id: str) -> bool:
@@ -68,5 +68,5 @@ def situation_of(
         active=active_root(state.stack),
         top=top,
         pending=pending,
-        running=frozenset(frame.flow for frame in state.stack if frame.is_user),
+        running={frame.flow for frame in state.stack if frame.kind != "pattern"},
     )
