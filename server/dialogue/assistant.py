@@ -37,7 +37,7 @@ from server.dialogue.sdk import OnChunk
 from server.dialogue.seeding import Seeds, read_seeds
 from server.dialogue.settings import AssistantSettings, Wiring, wire
 from server.dialogue.skills import FlowSkill, skills_of
-from server.dialogue.stack import asked_step, top_user
+from server.dialogue.stack import top_user
 from server.dialogue.state import DialogueState, StateCodec, TurnFacts, UnreadableState, resolves
 
 logger = logging.getLogger("nonstick.dialogue")
@@ -276,13 +276,12 @@ class Assistant:
         elif (payload := parse_payload(text)) is not None:
             commands.extend(payload)
         else:
-            asked = asked_step(state, self.project.flows)
-            if asked is None or not asked.forces:
-                situation = situation_of(
-                    state, seeds.values, self.project.domain, self.project.flows, self.project.scopes
-                )
+            project = self.project
+            situation = situation_of(state, seeds.values, project.domain, project.flows, project.scopes)
+            if situation.asked is None or not situation.asked.forces:
                 commands.extend(await self._wiring.generator.generate(situation, text, wanted))
-        commands.extend(SetSlot(name, value, Source.ORCHESTRATOR) for name, value in seeds.values.items())
+        for name, value in seeds.values.items():
+            commands.append(SetSlot(name, value, Source.ORCHESTRATOR))
         return commands
 
     def _refuse(self, state: DialogueState, state_json: str | None, reason: str) -> TurnResult:

@@ -55,12 +55,6 @@ Effect = RunAction | Wait
 WAIT = Wait()
 
 
-def _due(facts: TurnFacts) -> Effect | None:
-    if facts.pending is not None:
-        return RunAction(facts.pending["action"])
-    return WAIT if facts.waiting else None
-
-
 class Engine(Stage):
     """One per loaded assistant; holds no conversation."""
 
@@ -114,7 +108,7 @@ class Engine(Stage):
     def step(self, state: DialogueState) -> Effect:
         """Runs until an action is due or the bot listens."""
         facts = state.turn
-        while (due := _due(facts)) is None:
+        while facts.pending is None and not facts.waiting:
             facts.steps += 1
             if facts.steps > self._max_steps:
                 self.fail(state, Failure("step_limit", {"max_steps": self._max_steps}))
@@ -123,7 +117,7 @@ class Engine(Stage):
                 self._advance(state)
             except _FAILURES as error:
                 self._fail_for(state, error)
-        return due
+        return WAIT if facts.pending is None else RunAction(facts.pending["action"])
 
     def resume(self, state: DialogueState, outcome: ActionResult | ActionError) -> None:
         """Takes the result of the action that `step` asked for."""
@@ -262,7 +256,7 @@ class Engine(Stage):
         frame.started = True
         facts = state.turn
         facts.events.append({"event": "flow_started", "flow_id": frame.flow})
-        if not frame.is_user:
+        if frame.kind == "pattern":
             facts.ran[frame.flow] = frame.context
             return
         if frame.kind == "call":

@@ -12,7 +12,7 @@ from server.dialogue.stage import Broken, Stage
 from server.dialogue.state import DialogueState
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ActionResult:
     """What a custom action returned; a message either has content or names a `response` to say."""
 

@@ -144,20 +144,19 @@ class _Planner:
         return kept
 
     def _choose_starts(self, commands: Sequence[Command]) -> None:
-        if not any(isinstance(command, (StartFlow, TriggerIntent)) for command in commands):
+        starts = [command for command in commands if isinstance(command, (StartFlow, TriggerIntent))]
+        if not starts:
             return
         running = {frame.flow for frame in self._state.stack if frame.is_user}
         slots = self._state.slots
         seeds = {c.slot: c.value for c in commands if isinstance(c, SetSlot) and c.source is Source.ORCHESTRATOR}
         visible = {**slots, **seeds} if seeds else slots
-        for command in commands:
+        for command in starts:
             if isinstance(command, TriggerIntent):
                 wanted = [flow.id for flow in self._flows.values() if command.intent in flow.intents]
                 guarded = False
-            elif isinstance(command, StartFlow):
-                wanted, guarded = [command.flow], command.guarded
             else:
-                continue
+                wanted, guarded = [command.flow], command.guarded
             for flow_id in wanted:
                 flow = self._flows.get(flow_id)
                 if flow is None or flow.is_pattern or flow_id in self._result.starts:

@@ -49,7 +49,6 @@ def pending_step(frame: Frame, flows: dict[str, Flow]) -> Step | None:
 
 def asked_step(state: DialogueState, flows: dict[str, Flow]) -> Step | None:
     """The question that waits for an answer."""
-    if not state.stack:
+    if not state.stack or state.stack[-1].phase != "asked":
         return None
-    top = state.stack[-1]
-    return pending_step(top, flows) if top.phase == "asked" else None
+    return pending_step(state.stack[-1], flows)

@@ -9,7 +9,7 @@ from server.dialogue.outcomes import ActionError, ActionResult
 from server.dialogue.sdk import OnChunk, Tracker
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Call:
     """One run of an action."""
 

@@ -164,8 +164,8 @@ class KeywordGenerator:
             return []
         commands: list[Command] = [SetSlot(slot.name, found.value)]
         message.used.append(found.span)
-        if slot.type in _TYPED:
-            others = self._table.rank(message.rest(), situation)
+        if slot.type in _TYPED and (rest := message.rest()):
+            others = self._table.rank(rest, situation)
             if others and others[0].value >= self._settings.start_threshold:
                 start: list[Command] = [StartFlow(others[0].flow)]
                 return commands + start + self._prefill(situation, others[0].flow, message)

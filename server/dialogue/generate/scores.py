@@ -74,6 +74,8 @@ class ScoreTable:
         for flow in self._examples.get(_key(words), ()):
             if situation.is_open(flow):
                 totals[flow] = totals.get(flow, 0.0) + EXAMPLE_SCORE
+        if not totals:
+            return []
         scores = [Score(flow, value) for flow, value in totals.items() if flow not in situation.running]
         scores.sort(key=lambda score: -score.value)
         return scores
