@@ -12,7 +12,7 @@ from typing import Any
 from server.dialogue.conditions import Condition
 
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
-_write = json.JSONEncoder(allow_nan=False).encode
+_prove = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False).encode
 _NULLS = frozenset({"none", "null", "undefined"})
 _BOOLS = {"true": True, "1": True, "false": False, "0": False}
 
@@ -103,7 +103,7 @@ def is_storable(value: Any) -> bool:
     if isinstance(value, float):
         return math.isfinite(value)
     try:
-        _write(value)
+        _prove(value)
     except (TypeError, ValueError, RecursionError):
         return False
     return True

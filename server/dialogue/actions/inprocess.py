@@ -20,6 +20,7 @@ class InProcessActions:
 
     def __init__(self, actions: Mapping[str, Any], domain: dict[str, Any], timeout: float | None) -> None:
         self._actions = actions
+        self._async = {name for name, action in actions.items() if inspect.iscoroutinefunction(action.run)}
         self._domain = domain
         self._timeout = timeout
 
@@ -59,7 +60,7 @@ class InProcessActions:
         """Nothing is open."""
 
     async def _call(self, action: Any, dispatcher: CollectingDispatcher, call: Call) -> list[Any]:
-        if inspect.iscoroutinefunction(action.run):
+        if call.name in self._async:
             events = await action.run(dispatcher, call.tracker, self._domain)
         else:
             events = await asyncio.to_thread(action.run, dispatcher, call.tracker, self._domain)

@@ -132,6 +132,8 @@ class Extractor:
         if "?" in message.text:
             return False
         rest = message.words[: hit.first] + message.words[hit.last :]
+        if not rest:
+            return True
         lexicon = self._language.lexicon
         against = ("no", "cancel", "correction", "correction_weak")
         return not any(lexicon[key].find(rest) for key in against) and not any(
