@@ -19,6 +19,7 @@ from server.observe import metrics
 from server.protocol import documents
 from server.protocol.model import ArtifactUpdate, Event, StatusUpdate, Task, fold_all
 from server.turns import cursor as cursors
+from server.turns.bell import Bell
 from server.turns.hub import Hub, Inbox, Step
 from stores import Store
 from stores.errors import StoreUnavailable
@@ -106,6 +107,7 @@ class Outbox:
         self._room = asyncio.Event()
         self._room.set()
         self._flusher: asyncio.Task[None] | None = None
+        self._news = Bell()
         self._since_snapshot = 0
         self._followed = False
         self._bytes = len(ticket.view.doc)
@@ -127,6 +129,8 @@ class Outbox:
         self.put(event)
         if self._flusher is None or self._flusher.done():
             self._flusher = asyncio.create_task(self._flush(), name=f"events {self._ticket.task_id}")
+        else:
+            self._news.ring()
         if len(self._buffer) >= BUFFER_EVENTS:
             self._room.clear()
             await self._room.wait()
@@ -146,6 +150,7 @@ class Outbox:
         """Nothing more is taken or sent."""
         self._closed = True
         self._room.set()
+        self._news.ring()
 
     def let_go(self) -> None:
         """Ends the circle of a turn and its outbox, which only the garbage collector could take apart."""
@@ -190,9 +195,12 @@ class Outbox:
                 raise BoundReached("task_too_large", f"a task may hold {bounds.max_task_bytes} bytes (max_task_bytes)")
 
     async def _flush(self) -> None:
-        """Sends what is buffered; an agent that waits for room is let go in any case."""
+        """Sends what is buffered, until the turn ends; an agent that waits for room is let go in any case."""
         try:
-            while self._buffer and not self._closed:
+            while not self._closed:
+                if not self._buffer:
+                    await self._news.wait()
+                    continue
                 batch, self._buffer = self._buffer, []
                 self._room.set()
                 await self._send(batch)

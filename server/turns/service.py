@@ -119,13 +119,13 @@ class Service:
         """Joins a task: its snapshot and what follows, or only what follows the event the caller saw last."""
         view = await self._view(caller, asked.task_id)
         if last_event is not None:
-            return _shown(self._watching.after(caller, view, last_event, None), None)
+            return self._watching.after(caller, view, last_event, None)
         if view.phase == "closed":
             raise errors.OperationUnsupported(
                 f"Task {asked.task_id} has ended; get it instead.", details={"taskId": asked.task_id}
             )
         # A subscription opened while the task waits for its caller is there for the next turn.
-        return _shown(self._watching.task(caller, view, None, None), None)
+        return self._watching.task(caller, view, None, None)
 
     # --- helpers ---------------------------------------------------------------------------------------------
 
@@ -137,11 +137,15 @@ class Service:
 
     async def _resume(self, caller: str, task_id: str, after: Cursor, message_id: str | None = None) -> Stream:
         view = await self._view(caller, task_id)
-        return _shown(self._watching.after(caller, view, after, message_id), None)
+        return self._watching.after(caller, view, after, message_id)
 
 
-async def _shown(items: Stream, history_length: int | None) -> Stream:
+def _shown(items: Stream, history_length: int | None) -> Stream:
     """The stream with its tasks' histories cut to the length the caller wants."""
+    return items if history_length is None else _trimmed(items, history_length)
+
+
+async def _trimmed(items: Stream, history_length: int) -> Stream:
     try:
         async for seen in items:
             if isinstance(seen.item, Task):

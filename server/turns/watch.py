@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -62,25 +62,16 @@ class Watching:
         self._store = worker.store
         self._following = following
 
-    async def local(self, turn: RunningTurn, *, new: bool, held: bool) -> Stream:
+    def local(self, turn: RunningTurn, *, new: bool, held: bool) -> Stream:
         """The stream of a turn that was admitted by this worker. `held`: the task is not shown before the agent showed
         that there is one, since its answer may be a direct Message."""
         view = turn.ticket.view
         if held:
-            async for seen in self._held(turn, view):
-                yield seen
-            return
-        if new:
-            submitted = Status(State.SUBMITTED, turn.ticket.started_ms)
-            yield Streamed(cursors.START, replace(_begun(view), status=submitted), False)
-            for entry in view.entries:
-                event = event_of(view, entry)
-                if not isinstance(event, MessageJoined):
-                    yield Streamed(cursors.of(entry.id), event, False)
-        else:
-            yield Streamed(cursors.of(view.last), task_of(view), False)
-        async for seen in self._events(turn.ticket.context.caller, view, None, turn):
-            yield seen
+            return self._held(turn, view)
+        first = (
+            _beginning(view, turn.ticket.started_ms) if new else [Streamed(cursors.of(view.last), task_of(view), False)]
+        )
+        return self._events(turn.ticket.context.caller, view, None, turn, first)
 
     async def _held(self, turn: RunningTurn, view: TaskView) -> Stream:
         first = True
@@ -169,7 +160,17 @@ class Watching:
             record = await self._store.tasks.read_message(asked.context, asked.mid)
         return record is None or record.status == "closed"
 
-    async def _events(self, caller: str, view: TaskView, message_id: str | None, turn: RunningTurn | None) -> Stream:
+    async def _events(
+        self,
+        caller: str,
+        view: TaskView,
+        message_id: str | None,
+        turn: RunningTurn | None,
+        first: Sequence[Streamed] = (),
+    ) -> Stream:
+        """What comes after the view, up to its end; `first` goes before it."""
+        for item in first:
+            yield item
         end = _End(message_id)
         inbox = turn.claim_inbox() if turn is not None else None
         follower = self._following.follow(caller, view.task_id, cursors.of(view.last), inbox)
@@ -188,6 +189,12 @@ class Watching:
             await follower.aclose()
 
 
-def _begun(view: TaskView) -> Task:
-    """The task of a new message before its turn started."""
-    return task_of(replace(view, entries=()))
+def _beginning(view: TaskView, started_ms: int) -> list[Streamed]:
+    """A new task as it was before its turn started, and what its start made of it."""
+    begun = replace(task_of(replace(view, entries=())), status=Status(State.SUBMITTED, started_ms))
+    items = [Streamed(cursors.START, begun, False)]
+    for entry in view.entries:
+        event = event_of(view, entry)
+        if not isinstance(event, MessageJoined):
+            items.append(Streamed(cursors.of(entry.id), event, False))
+    return items
