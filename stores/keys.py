@@ -43,7 +43,8 @@ import os
 import re
 import time
 from dataclasses import dataclass
-from hashlib import blake2b
+from hashlib import blake2b, sha1
+from uuid import NAMESPACE_OID
 
 from stores.lean import lean
 
@@ -136,6 +137,14 @@ def new_uuid() -> str:
     digits = os.urandom(16).hex()
     return (
         f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{'89ab'[int(digits[16], 16) & 3]}{digits[17:20]}-{digits[20:]}"
+    )
+
+
+def derived_uuid(text: str) -> str:
+    """The UUID of version 5 that a text always has, likewise."""
+    digits = sha1(NAMESPACE_OID.bytes + text.encode(), usedforsecurity=False).hexdigest()
+    return (
+        f"{digits[:8]}-{digits[8:12]}-5{digits[13:16]}-{'89ab'[int(digits[16], 16) & 3]}{digits[17:20]}-{digits[20:32]}"
     )
 
 

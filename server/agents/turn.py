@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -21,6 +20,7 @@ from server.protocol.model import (
     StatusUpdate,
     Task,
 )
+from stores.keys import derived_uuid, new_uuid
 
 Emit = Callable[[Event], Awaitable[None]]
 
@@ -172,10 +172,10 @@ class Turn:
         """The same in each attempt of a turn, so that what a later one begins takes the place of what an earlier one
         left unfinished."""
         self._streams += 1
-        return str(uuid.uuid5(uuid.NAMESPACE_OID, f"{self.task_id} {self.message_id} {self._streams}"))
+        return derived_uuid(f"{self.task_id} {self.message_id} {self._streams}")
 
     def _said(self, parts: tuple[Part, ...]) -> Message:
-        return Message(str(uuid.uuid4()), Role.AGENT, parts, self.context_id, self.task_id)
+        return Message(new_uuid(), Role.AGENT, parts, self.context_id, self.task_id)
 
 
 def _part(

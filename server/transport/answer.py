@@ -1,11 +1,14 @@
-"""An answer of known length leaves in one write: uvicorn makes one of the head and one of the body, and a system call
-is the dearest single thing a plain turn does."""
+"""A head leaves in one write with the body it has, or with the first piece of it: uvicorn makes one of each, and a
+system call is the dearest single thing a plain turn does."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
+
+# Beside what ASGI knows of a head: whoever sends it has the first piece of its body at hand.
+SOON = "nonstick.body_comes_soon"
 
 
 class _Gathered:
@@ -30,13 +33,14 @@ class _Gathered:
 
 
 class WholeAnswer(RequestResponseCycle):
-    """uvicorn's cycle of a request and its answer. A head that tells the body's length waits for the body."""
+    """uvicorn's cycle of a request and its answer. A head that tells the body's length waits for the body, and so does
+    one that says its body comes SOON."""
 
     # A class attribute: uvicorn makes the object, as one of its own class.
     _head: Any = None
 
     async def send(self, message: Any) -> None:
-        if message["type"] == "http.response.start" and _has_length(message):
+        if message["type"] == "http.response.start" and (message.get(SOON) or _has_length(message)):
             # In place of one that waits already: whoever failed before its body begins anew, with a 500.
             self._head = message
             return

@@ -14,6 +14,7 @@ from starlette.types import Receive, Send
 
 from server.protocol.errors import A2AError, InternalFault, Unavailable
 from server.protocol.text import encode
+from server.transport.answer import SOON
 from server.turns import cursor as cursors
 from server.turns.bell import Bell
 from server.turns.watch import Stream, Streamed
@@ -107,16 +108,16 @@ class EventStreams:
         gone.add_done_callback(lambda _: frames.news.ring())
         self._sending.add(frames)
         try:
-            await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
+            last = b""
+            await send({"type": "http.response.start", "status": 200, "headers": HEADERS, SOON: bool(frames.ready)})
             while not gone.done():
+                if frames.ended:
+                    last = frames.take() + frames.last_word()
+                    break
                 if frames.ready:
                     await send({"type": "http.response.body", "body": frames.take(), "more_body": True})
-                elif frames.ended:
-                    if frames.error is not None:
-                        await send({"type": "http.response.body", "body": frames.last_word(), "more_body": True})
-                    break
                 elif self._closing:
-                    await send({"type": "http.response.body", "body": RESUME_HINT, "more_body": True})
+                    last = RESUME_HINT
                     break
                 elif not await frames.wait(self._keepalive_s):
                     await send({"type": "http.response.body", "body": KEEP_ALIVE, "more_body": True})
@@ -127,7 +128,7 @@ class EventStreams:
             gone.cancel()
             await frames.close()
             await asyncio.wait({gone})
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
+        await send({"type": "http.response.body", "body": last, "more_body": False})
 
 
 class Frames:
@@ -151,7 +152,9 @@ class Frames:
         return body
 
     def last_word(self) -> bytes:
-        """What is said of the error that ended the stream."""
+        """What is said of the error that ended the stream, if one did."""
+        if self.error is None:
+            return b""
         if isinstance(self.error, A2AError):
             return self._framing.error(self.error)
         log.error("a2a_server.http.stream_sse.error", exc_info=self.error)
