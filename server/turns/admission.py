@@ -225,10 +225,12 @@ class Admissions:
         return view.context_id
 
 
+_SUPERSEDED = documents.dump_event(StatusUpdate("", "", Status(State.COMPLETED, 0), {"superseded_by": "*"}))[1]
+
+
 def _superseded_by(task_id: str) -> str:
-    """The event that closes an earlier task of the context when this one starts."""
-    status = Status(State.COMPLETED, 0)
-    return documents.dump_event(StatusUpdate("", "", status, {"superseded_by": task_id}))[1]
+    """The event that closes an earlier task of the context when this one, whose id is of our making, starts."""
+    return _SUPERSEDED.replace("*", task_id)
 
 
 def _mismatch(task_id: str) -> errors.ParamsInvalid:
