@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Coroutine, Mapping, Sequence
 from typing import Any, Literal
 
 from stores import scripts
@@ -103,25 +103,25 @@ class TurnStore:
             **own,
         }
 
-    async def _step(
+    def _step(
         self,
         context: ContextRef,
         script: Script,
         keys: Sequence[str],
         args: Mapping[str, Argument],
         rest: Sequence[Argument] = (),
-    ) -> Any:
+    ) -> Awaitable[Any]:
         """One script of a turn; on a Cluster it is another step (stores/apart.py)."""
-        return await self._client.run_hot(script, keys, args, rest)
+        return self._client.run_hot(script, keys, args, rest)
 
     def _push_keys(self, worker: str) -> tuple[str, ...]:
         """What a worker that serves callbacks needs beside; one that does not takes no delivery."""
         keys = self._keys
         return (keys.deliveries(worker), keys.undelivered) if self._serves_push else ()
 
-    async def admit_turn(self, worker: str, asked: Admission) -> AdmitReply:
+    def admit_turn(self, worker: str, asked: Admission) -> Coroutine[Any, Any, AdmitReply]:
         """Claims the message and takes or queues for its context."""
-        return await self._admit_turn(worker, asked)
+        return self._admit_turn(worker, asked)
 
     async def _admit_turn(self, worker: str, asked: Admission, **beside: Argument) -> AdmitReply:
         keys = self._keys
@@ -179,31 +179,14 @@ class TurnStore:
     def _fresh_ticket(self, worker: str, asked: Admission, reply: Any) -> Ticket:
         """Of a task that is new with its message, the store has nothing to tell but when and under which fence."""
         _, fence, session, now = reply
-        at_ms, first = int(now), f"{fence}-1"
+        at_ms, first, task_id = int(now), f"{fence}-1", asked.task_id
+        entries = (Entry(first, "start", at_ms, ""),)
+        # In the order of their fields: by name it takes as long again as all the rest, and every plain turn has one.
         view = TaskView(
-            task_id=asked.task_id,
-            context_id=asked.context_id,
-            state=self._working,
-            phase="open",
-            at_ms=at_ms,
-            doc=asked.doc,
-            cursor="0-0",
-            last=first,
-            trimmed="0-0",
-            entries=(Entry(first, "start", at_ms, ""),),
+            task_id, asked.context_id, self._working, "open", at_ms, asked.doc, "0-0", first, "0-0", entries
         )
         return Ticket(
-            context=asked.context,
-            worker=worker,
-            task_id=asked.task_id,
-            mid=asked.mid,
-            fence=fence,
-            input=asked.input,
-            attempt=1,
-            session=session,
-            started_ms=at_ms,
-            view=view,
-            asked_ms=at_ms,
+            asked.context, worker, task_id, asked.mid, fence, asked.input, 1, session, at_ms, view, asked_ms=at_ms
         )
 
     async def append_events(
