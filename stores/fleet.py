@@ -21,7 +21,7 @@ _TAKE = scripts.load("take_namespace")
 
 # The form of what is stored. A release that adds fields or members leaves it; one whose records older releases would
 # misread raises it, and those then refuse to start in its namespaces.
-SCHEMA = 2
+SCHEMA = 3
 
 
 class FleetStore:

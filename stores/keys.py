@@ -6,7 +6,7 @@ All keys begin with the namespace. `{...}` is the hash tag: what shares it share
 |---|---|---|---|
 | `ns:{tag}:c:<cid>` | hash | context: fence, running turn, cancel mark, open tasks, session | context |
 | `ns:{tag}:q:<cid>` | list | queued turns, `<mid>:<task>` | context |
-| `ns:{tag}:x:<cid>` | zset | listing index of the context's tasks | context |
+| `ns:{tag}:x:<cid>` | zset | listing of the context's tasks that have ended | twice as a task |
 | `ns:{tag}:m:<mid>` | hash | message record: task, digest, status, input | context, then message |
 | `ns:{tag}:t:<caller>:<task>` | hash | task: state, phase, document, cursor | context while open, then task |
 | `ns:{tag}:e:<caller>:<task>` | stream | events, `<fence>-<sequence>`, if over two | context while open, then log |
@@ -27,7 +27,7 @@ All keys begin with the namespace. `{...}` is the hash tag: what shares it share
 | `ns:{fleet}:ready` | set | contexts whose queue waits for a worker | context |
 | `ns:{fleet}:reaped:<worker>` | string | tombstone of a worker presumed dead | context |
 | `ns:{i<caller>}:tasks` | zset | listing index of the caller's tasks | context |
-| `ns:{i<caller>}:tasks:lapse` | zset | the caller's open tasks by the time they lapse | context |
+| `ns:{i<caller>}:tasks:lapse` | zset | those that wait for the caller, by the time they lapse | context |
 | `ns:{i<caller>}:tasks:live` | zset | the caller's live contexts by deadline, where a limit counts them | context |
 | `ns:{i<caller>}:tasks:busy` | zset | those with a turn in flight, likewise | context |
 | `ns:{i<caller>}:tasks:coming` | zset | on a Cluster: tasks about to be listed, where a limit counts them | a minute |

@@ -58,19 +58,24 @@ class TaskStore:
         size: int = 50,
     ) -> Page:
         """One page, newest status first. `before` is the position a former page ended at."""
-        index = self._keys.shelf(context) if context else self._keys.index(caller)
+        keys = self._keys
+        index = keys.shelf(context) if context else keys.index(caller)
+        listing = (index, keys.context(context)) if context else (index,)
         await self._settled()
         args: dict[str, Argument] = {
+            "prefix": keys.prefix(context.tag) if context else "",
+            "caller": caller,
             "state": state or "",
             "floor": f"{after_ms:013d}" if after_ms > 0 else "0",
             "before": before,
             "size": size,
+            "context_ms": self._limits.context_ms,
             "task_ms": self._limits.task_ms,
         }
         views: dict[str, TaskView] = {}
         # An entry whose task lapsed is dropped and the page read again; each round drops what it met, so it ends.
         for _ in range(8):
-            total, members, more = await self._page(index, args)
+            total, members, more = await self._page(listing, args)
             found = [tuple(member.split("|")) for member in members]
             await self._load(caller, [task_id for _, task_id, _ in found if task_id not in views], views)
             gone = [entry for entry in found if entry[1] not in views]
@@ -88,18 +93,17 @@ class TaskStore:
 
     async def _relist(self, index: str, views: Sequence[TaskView]) -> None:
         for view in views:
-            side = "c" if view.phase == "closed" else "o"
+            side = "e" if view.phase == "closed" else "a"
             place = f"{view.at_ms}|{view.task_id}"
-            members = (f"{side}|{place}|{view.state}", f"s|{view.state}|{place}")
-            await self._client.call("ZADD", index, 0, members[0], 0, members[1])
-            if side == "o":
+            await self._client.call("ZADD", index, 0, f"{side}|{view.state}|{place}")
+            if view.phase == "waiting":
                 lapses = str(view.at_ms + self._limits.context_ms)
                 await self._client.call("ZADD", f"{index}:lapse", lapses, f"{place}|{view.state}")
                 await self._client.call("PEXPIRE", f"{index}:lapse", 2 * self._limits.context_ms)
 
-    async def _page(self, index: str, args: dict[str, Argument]) -> tuple[int, list[str], int]:
+    async def _page(self, listing: Sequence[str], args: dict[str, Argument]) -> tuple[int, list[str], int]:
         while True:
-            word, *page = await self._client.run(_LIST, (index,), args)
+            word, *page = await self._client.run(_LIST, listing, args)
             if word == "page":
                 return page[0], page[1], page[2]
 
@@ -119,5 +123,5 @@ def _members(entries: Sequence[tuple[str, ...]]) -> list[str]:
     """The index members of tasks given as (at, id, state)."""
     members = []
     for at, task_id, state in entries:
-        members += [f"o|{at}|{task_id}|{state}", f"c|{at}|{task_id}|{state}", f"s|{state}|{at}|{task_id}"]
+        members += [f"{side}|{state}|{at}|{task_id}" for side in "ae"]
     return members

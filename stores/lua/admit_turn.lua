@@ -64,8 +64,8 @@ if index and quiet ~= '1' then
   if not busy and full(index .. ':busy', cid, caller_running) then return {'caller_running'} end
   if not busy and full(index .. ':live', cid, caller_contexts) then return {'caller_contexts'} end
   if named ~= '1' and tonumber(caller_tasks) > 0 then
-    local kept = redis.call('ZCOUNT', index .. ':lapse', '(' .. now, '+inf')
-      + redis.call('ZLEXCOUNT', index, '[c|' .. text(now_ms - tonumber(task_ms)), '(c|}')
+    -- @include sides
+    local kept = count_kept(index)
     if kept >= tonumber(caller_tasks) then return {'caller_tasks'} end
   end
 end

@@ -85,16 +85,17 @@ for other in string.gmatch(open_list, '%S+') do
   redis.call('PEXPIRE', push_key(other), context_ms)
   -- @together
   if index then
-    local facts = redis.call('HMGET', task_key(other), 'at', 'state')
-    if facts[1] then index_keep(index, other, facts[1], facts[2], context_ms) end
+    local facts = redis.call('HMGET', task_key(other), 'phase', 'at', 'state')
+    if facts[1] == 'waiting' then index_keep(index, other, facts[2], facts[3]) end
   end
   -- @apart keep
 end
 save_open()
 -- One turn in sixteen, by a random digit of its task's id, takes what has lapsed out of the sets it shares with others.
 if string.sub(task, 18, 18) == '0' then
-  index_prune(shelf, task_ms, 64)
-  if index then index_prune(index, task_ms, 64) end
+  -- @include sides renew prune
+  index_prune(shelf, 64)
+  if index then index_prune(index, 64) end
   if live then redis.call('ZREMRANGEBYSCORE', live, '-inf', now) end
 end
 wake(task, reply ~= '' and 'gone' or phase)

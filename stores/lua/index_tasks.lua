@@ -6,7 +6,7 @@
 -- Replies: shown
 -- @include clock shared
 local shelf = nil -- of no context
--- @include listing index
+-- @include listing index sides renew prune
 local revs = index .. ':revs'
 -- First a write that takes no memory: Redis judges that at a script's first write only, and a turn must be able to end.
 redis.call('ZREMRANGEBYSCORE', revs, '-inf', text((now_ms - 3600000) * 1000))
@@ -21,20 +21,17 @@ for i = 1, #notes, 3 do
       else
         local phase, at, state = string.match(place, '^([^|]+)|([^|]+)|(.+)$')
         index_drop(index, task, phase, at, state)
-        redis.call('ZREM', index .. ':lapse', at .. '|' .. task .. '|' .. state)
       end
     end
     if is ~= 'gone' then
       local phase, at, state = string.match(is, '^([^|]+)|([^|]+)|(.+)$')
-      index_add(index, task, phase, at, state)
-      keep_shared(index)
-      if phase ~= 'closed' then index_keep(index, task, at, state, context_ms) end
+      list_task(task, phase, at, state)
     end
     redis.call('ZREM', index .. ':coming', task)
     -- A revision is needed for as long as an older note may still be under way.
     redis.call('ZADD', revs, rev, task)
-    keep_shared(revs)
+    keep_shared(revs, context_ms)
   end
 end
-index_prune(index, task_ms, 8)
+index_prune(index, 8)
 return {'shown'}

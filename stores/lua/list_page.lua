@@ -1,36 +1,38 @@
--- One page of a listing index, newest first, with the exact number of matches. `floor` is the oldest time wanted,
--- `before` the position (`<at>|<id>`) the former page ended at. Without a state, open and closed tasks are merged.
--- @keys list
--- @args state floor before size task_ms
--- @include clock index
+-- One page of a listing, newest first, with the exact number of matches: of a caller's index, or of a context, whose
+-- listing has the tasks that have ended, beside its own list of open ones. `floor` is the oldest time wanted, `before`
+-- the position (`<at>|<id>`) the former page ended at.
+-- @keys list ?context
+-- @args prefix caller state floor before size context_ms task_ms
+-- @include clock shared
+local shelf = context and list
+local index = nil -- of a caller: nothing is listed here
+-- @include listing sides renew prune
 -- Replies: page <total> <`at|id|state`s> <more> | again (much had lapsed, and one script must not take long over it)
-if index_prune(list, task_ms, 500) then return {'again'} end
-local want = tonumber(size) + 1
-local function range(head)
-  local low = '[' .. head .. floor
-  -- '}' sorts behind every digit, '|' and letter that can follow.
-  local high = before == '' and '(' .. head .. '}' or '(' .. head .. before
-  return redis.call('ZREVRANGEBYLEX', list, high, low, 'LIMIT', 0, want),
-    redis.call('ZLEXCOUNT', list, low, '(' .. head .. '}')
-end
+if index_prune(list, 500) then return {'again'} end
+local most = tonumber(size)
 local found, total = {}, 0
-if state ~= '' then
-  local members, count = range('s|' .. state .. '|')
-  total = count
-  for _, member in ipairs(members) do
-    local at, id = string.match(member, '|(%d+)|([^|]+)$')
-    found[#found + 1] = at .. '|' .. id .. '|' .. state
-  end
-else
-  for _, side in ipairs({'o|', 'c|'}) do
-    local members, count = range(side)
-    total = total + count
-    for _, member in ipairs(members) do
-      found[#found + 1] = string.sub(member, 3)
+for _, side in ipairs(context and {'e|'} or {'a|', 'e|'}) do
+  for _, name in ipairs(state ~= '' and {state} or states_of(list, side)) do
+    local head = side .. name .. '|'
+    local low, high = '[' .. head .. floor, '(' .. head .. '}'
+    total = total + redis.call('ZLEXCOUNT', list, low, high)
+    if before ~= '' then high = '(' .. head .. before end
+    for _, member in ipairs(redis.call('ZREVRANGEBYLEX', list, high, low, 'LIMIT', 0, most + 1)) do
+      found[#found + 1] = string.sub(member, #head + 1) .. '|' .. name
     end
   end
-  table.sort(found, function(a, b) return a > b end)
 end
+if context then
+  for task in string.gmatch(redis.call('HGET', context, 'open') or '', '%S+') do
+    local facts = redis.call('HMGET', prefix .. 't:' .. caller .. ':' .. task, 'phase', 'at', 'state')
+    if facts[1] and facts[1] ~= 'closed' and (state == '' or facts[3] == state) and facts[2] >= floor then
+      total = total + 1
+      local place = facts[2] .. '|' .. task
+      if before == '' or place < before then found[#found + 1] = place .. '|' .. facts[3] end
+    end
+  end
+end
+table.sort(found, function(a, b) return a > b end)
 local page = {}
-for i = 1, math.min(#found, tonumber(size)) do page[i] = found[i] end
-return {'page', total, page, #found > tonumber(size) and 1 or 0}
+for i = 1, math.min(#found, most) do page[i] = found[i] end
+return {'page', total, page, #found > most and 1 or 0}

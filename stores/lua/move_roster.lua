@@ -17,7 +17,7 @@ for i = 1, #moves, 2 do
   kept = kept or word == '+' or word == 'd'
 end
 if kept then
-  keep_shared(turns)
+  keep_shared(turns, context_ms)
   redis.call('PEXPIRE', deliveries, context_ms)
   redis.call('ZADD', workers, 'NX', now, worker)
   redis.call('PEXPIRE', workers, context_ms)

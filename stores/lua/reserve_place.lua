@@ -3,7 +3,7 @@
 -- whatever the limit. With `busy`, the same in a caller's two sets, where a limit counts them (0: it does not).
 -- @keys live ?busy ?index
 -- @args ref task most busy_most most_tasks context_ms task_ms floor
--- @include clock shared
+-- @include clock shared sides
 -- Replies: reserved <stamp> | full <which: live, busy or tasks>
 local function full(set, limit)
   if tonumber(limit) == 0 then return false end
@@ -14,8 +14,7 @@ end
 if busy and full(busy, busy_most) then return {'full', 'busy'} end
 if full(live, most) then return {'full', 'live'} end
 if index and tonumber(most_tasks) > 0 then
-  local kept = redis.call('ZCOUNT', index .. ':lapse', '(' .. now, '+inf')
-    + redis.call('ZLEXCOUNT', index, '[c|' .. text(now_ms - tonumber(task_ms)), '(c|}')
+  local kept = count_kept(index)
     + redis.call('ZCOUNT', index .. ':coming', '(' .. now, '+inf')
   if kept >= tonumber(most_tasks) and not redis.call('ZSCORE', index .. ':coming', task) then
     return {'full', 'tasks'}
@@ -37,8 +36,8 @@ local function place(set)
   end
   redis.call('ZADD', set, text(now_ms + tonumber(context_ms)), ref)
   redis.call('ZADD', set .. ':stamps', stamp, ref)
-  keep_shared(set)
-  keep_shared(set .. ':stamps')
+  keep_shared(set, context_ms)
+  keep_shared(set .. ':stamps', context_ms)
 end
 if not busy or most ~= '0' then place(live) end
 if busy and busy_most ~= '0' then place(busy) end

@@ -465,7 +465,6 @@ async def test_while_a_turn_is_open_all_it_needs_lives_as_long_as_its_context(st
     for key in (
         keys.context(context),
         keys.queue(context),
-        keys.shelf(context),
         keys.message(context, ticket.mid),
         keys.message(context, waits.mid),
         keys.task(context.tag, CALLER, ticket.task_id),
@@ -475,11 +474,11 @@ async def test_while_a_turn_is_open_all_it_needs_lives_as_long_as_its_context(st
     ):
         assert month - 60_000 < await ttl(store, key) <= month, key
     # What many contexts share is renewed when half of twice that is over.
-    for key in (keys.live, keys.index(CALLER), f"{keys.index(CALLER)}:lapse", keys.turns("worker-1")):
+    for key in (keys.live, keys.index(CALLER), keys.turns("worker-1")):
         assert 2 * month - 60_000 < await ttl(store, key) <= 2 * month, key
         await store.client.call("PEXPIRE", key, month - 1)
     await finish(store, ticket)
-    for key in (keys.live, keys.index(CALLER), f"{keys.index(CALLER)}:lapse", keys.turns("worker-1")):
+    for key in (keys.live, keys.index(CALLER), keys.turns("worker-1")):
         assert 2 * month - 60_000 < await ttl(store, key) <= 2 * month, key
 
 

@@ -15,7 +15,7 @@ async def capacity(fleet: Opened, *, most: int) -> Shown:
     memories = [await node.call("INFO", "memory") for node in await fleet.store.client.nodes()]
     tasks, contexts = census.counts["task"], census.counts["context"]
     per_task, per_context = per(census, OF_TASK, tasks), per(census, OF_CONTEXT, contexts)
-    # The listing of a caller holds two lines for each of its tasks.
+    # The listing of a caller holds a line for each of its tasks.
     per_task += per(census, ("index of a caller",), tasks)
     # Its events lapse soon after it closed; what is left is what most of the stored tasks take.
     settled = per_task - per(census, ("event log",), tasks)

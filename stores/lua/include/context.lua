@@ -7,5 +7,4 @@ end
 local function keep_context()
   redis.call('PEXPIRE', context, context_ms)
   redis.call('PEXPIRE', queue, context_ms)
-  redis.call('PEXPIRE', shelf, context_ms)
 end

@@ -27,7 +27,7 @@ local function settle_live(busy, limited)
   end
   if deadline then
     redis.call('ZADD', live, deadline, ref)
-    keep_shared(live)
+    keep_shared(live, context_ms)
   else
     redis.call('ZREM', live, ref)
   end

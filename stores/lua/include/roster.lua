@@ -4,7 +4,7 @@
 local function enroll(task)
   if not turns then return end
   redis.call('SADD', turns, ref .. ':' .. task)
-  if keep_shared(turns) then
+  if keep_shared(turns, context_ms) then
     redis.call('ZADD', workers, 'NX', now, worker)
     redis.call('PEXPIRE', workers, context_ms)
   end

@@ -5,11 +5,7 @@
 local function unlist(task, old)
   old = old or redis.call('HMGET', task_key(task), 'phase', 'at', 'state')
   if not old[1] then return end
-  index_drop(shelf, task, old[1], old[2], old[3])
-  if index then
-    index_drop(index, task, old[1], old[2], old[3])
-    if old[1] ~= 'closed' then redis.call('ZREM', index .. ':lapse', old[2] .. '|' .. task .. '|' .. old[3]) end
-  end
+  if index then index_drop(index, task, old[1], old[2], old[3]) end
 end
 
 -- What else is to be written with it comes as further fields: one command for all of them.
