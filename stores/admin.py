@@ -19,7 +19,7 @@ from stores.records import DeadLetter, Limits
 from stores.scripts import Argument
 from stores.sights import ContextSight, FleetCounts, TaskSight, TurnSight, WorkerSight
 
-_OF_CONTEXT = ("id", "run", "run_owner", "run_fence", "run_mid", "started", "cancel", "open")
+_OF_CONTEXT = ("id", "run", "run_owner", "run_fence", "run_mid", "started", "cancel", "open", "attempt")
 _DRAIN = scripts.load("ask_drain")
 _SETTLE = scripts.load("settle_context")
 _DROP_LETTER = scripts.load("drop_letter")
@@ -127,7 +127,7 @@ class AdminStore:
         sights = []
         for place, ref in enumerate(refs):
             facts, session, queued, deadline = replies[place * 4 : place * 4 + 4]
-            context_id, run, owner, fence, mid, started, cancel, open_tasks = facts
+            context_id, run, owner, fence, mid, started, cancel, open_tasks, attempt = facts
             if context_id is None:
                 continue
             running = bool(run)
@@ -140,6 +140,7 @@ class AdminStore:
                     fence=fence if running else "",
                     mid=mid if running else "",
                     started_ms=int(started or 0) if running else 0,
+                    attempt=int(attempt or 1) if running else 0,
                     canceling=running and cancel == fence,
                     queued=int(queued),
                     open=len((open_tasks or "").split()),
@@ -216,14 +217,13 @@ class AdminStore:
         commands: list[list[Argument]] = []
         for it in running:
             commands.append(["HMGET", keys.task(it.ref.tag, it.ref.caller, it.running), "state", "at"])
-            commands.append(["HGET", keys.message(it.ref, it.mid), "attempt"])
             commands.append(["XREVRANGE", keys.log(it.ref.tag, it.ref.caller, it.running), "+", "-", "COUNT", 1])
         replies = await self._batched(commands)
         sights = []
         for place, it in enumerate(running):
-            (state, at), attempt, entries = replies[place * 3 : place * 3 + 3]
+            (state, at), entries = replies[place * 2 : place * 2 + 2]
             latest = max(int(at or 0), _entry_ms(entries), it.started_ms)
-            sights.append(TurnSight(it, it.owner, state or "gone", int(attempt or 1), latest))
+            sights.append(TurnSight(it, it.owner, state or "gone", it.attempt, latest))
         return sights
 
     # --- tasks -----------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ _CLASSES = {
     "q": "queue",
     "x": "listing of a context",
     "m": "message",
+    "o": "message",
     "t": "task",
     "e": "event log",
     "p": "callbacks",

@@ -7,8 +7,9 @@ All keys begin with the namespace. `{...}` is the hash tag: what shares it share
 | `ns:{tag}:c:<cid>` | hash | context: fence, running turn, cancel mark, open tasks, session | context |
 | `ns:{tag}:q:<cid>` | list | queued turns, `<mid>:<task>` | context |
 | `ns:{tag}:x:<cid>` | zset | listing of the context's tasks that have ended | twice as a task |
-| `ns:{tag}:m:<mid>` | hash | message record: task, digest, status, input | context, then message |
-| `ns:{tag}:t:<caller>:<task>` | hash | task: state, phase, document, cursor | context while open, then task |
+| `ns:{tag}:m:<mid>` | hash | message that waits in the queue, or began there: task, digest, input | context |
+| `ns:{tag}:o:<mid>` | string | outcome of a message | message |
+| `ns:{tag}:t:<caller>:<task>` | hash | task: state, document, cursor, running message | context while open, then task |
 | `ns:{tag}:e:<caller>:<task>` | stream | events, `<fence>-<sequence>`, if over two | context while open, then log |
 | `ns:{tag}:p:<caller>:<task>` | hash | callbacks: cursors, dead letters, who delivers | as the task |
 | `ns:{tag}:b:<cid>` | hash | on a Cluster: its reservations, what it owes to other slots | context |
@@ -193,6 +194,9 @@ class Keys:
 
     def message(self, ref: ContextRef, mid: str) -> str:
         return f"{self.namespace}:{{{ref.tag}}}:m:{mid}"
+
+    def outcome(self, ref: ContextRef, mid: str) -> str:
+        return f"{self.namespace}:{{{ref.tag}}}:o:{mid}"
 
     def task(self, tag: str, caller: str, task_id: str) -> str:
         return f"{self.namespace}:{{{tag}}}:t:{caller}:{task_id}"

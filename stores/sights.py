@@ -32,6 +32,7 @@ class ContextSight:
     fence: str
     mid: str
     started_ms: int
+    attempt: int
     canceling: bool
     queued: int
     open: int

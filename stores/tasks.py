@@ -13,6 +13,7 @@ from stores.records import Limits, MessageRecord, Page, TaskView
 from stores.scripts import Argument
 
 _READ = scripts.load("read_task")
+_READ_MESSAGE = scripts.load("read_message")
 _LIST = scripts.load("list_page")
 
 READ_MOST = 500
@@ -41,11 +42,12 @@ class TaskStore:
         return decode_view(task_id, reply[1:]) if word_of(reply) == "task" else None
 
     async def read_message(self, context: ContextRef, mid: str) -> MessageRecord | None:
-        raw = await self._client.call("HMGET", self._keys.message(context, mid), "task", "status", "reply", "error")
-        if raw[0] is None:
-            return None
-        # `ended` is how a record that nothing replays tells its outcome to those who wait for it.
-        return MessageRecord(raw[0], "closed" if raw[1] == "ended" else raw[1], raw[2] or "", raw[3] or "")
+        reply = await self._client.run(
+            _READ_MESSAGE,
+            (self._keys.context(context),),
+            {"prefix": self._keys.prefix(context.tag), "caller": context.caller, "cid": context.cid, "mid": mid},
+        )
+        return MessageRecord(*reply[1:]) if word_of(reply) == "message" else None
 
     async def list_tasks(
         self,

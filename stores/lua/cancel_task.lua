@@ -4,7 +4,7 @@
 -- @keys context ?live ?index ?undelivered
 -- @args prefix channel signals caller cid ref task based state doc event
 -- @const context_ms task_ms log_ms message_ms idle_ms
--- @include clock partition shared open listing message index unfold task unclaimed live context
+-- @include clock partition shared open listing outcome index unfold task unclaimed live context
 -- Replies: requested <fence> <owner> | canceled <at> | idle | closed <state> | changed | unknown
 local facts = redis.call('HMGET', task_key(task), 'phase', 'state', 'last', 'canceled_on', 'at')
 if not facts[1] then return {'unknown'} end
@@ -30,7 +30,7 @@ for _, entry in ipairs(redis.call('LRANGE', queue, 0, -1)) do
 end
 for _, it in ipairs(mine) do
   redis.call('LREM', queue, 1, it[1])
-  close_message(it[2])
+  close_message(it[2], '')
 end
 local fence = text(redis.call('HINCRBY', context, 'fence', 1))
 record(task, fence, 1, 'status', event)

@@ -5,27 +5,32 @@
 -- @args prefix channel caller cid ref worker mid task fence seq state phase doc session_changed session reply take_next ...entries
 -- @const working context_ms task_ms log_ms message_ms idle_ms
 -- Replies: finished <at> <ticket or nothing> | lost <state>
--- @include clock partition shared open listing index message unfold task unclaimed live context
-local run = redis.call('HMGET', context, 'run', 'run_fence', 'run_owner', 'via', 'run_mid', 'cancel', 'open', 'limited', 'started')
+-- @include clock partition shared open listing index message outcome unfold task unclaimed live context
+local run = redis.call('HMGET', context, 'run', 'run_fence', 'run_owner', 'via', 'run_mid', 'cancel', 'attempt', 'open', 'limited', 'started')
+local old = redis.call('HMGET', task_key(task), 'phase', 'at', 'state', 'last', 'first', 'turn')
 local mark = fence .. ':' .. worker
 if run[1] ~= task or run[2] ~= fence or run[3] ~= worker or run[5] ~= mid then
-  local facts = redis.call('HMGET', task_key(task), 'finished', 'at', 'state')
-  local told = redis.call('HMGET', message_key(mid), 'finished', 'at')
-  if facts[1] ~= mark and told[1] ~= mark then return {'lost', facts[3] or ''} end
-  local answer = {'finished', told[1] == mark and told[2] or facts[2]}
-  if run[4] == mark and run[3] == worker then
+  -- The message keeps the mark, too: a direct reply leaves no task, and a task that goes on gets its next turn's.
+  local known = find_message(mid) or {}
+  if old[6] ~= mark and known.mark ~= mark then return {'lost', old[3] or ''} end
+  local answer = {'finished', known.mark == mark and known.at or old[2]}
+  if run[1] ~= '' and run[4] == mark and run[3] == worker then
     -- @include position entries view claim ticket
     answer[3] = ticket(run[5], run[1], run[2])
   end
   return answer
 end
 
--- First a write that frees: Redis judges its memory at a script's first write only, and when it is full, ending turns
--- is what must still work.
-free_message(mid)
-if run[6] then redis.call('HDEL', context, 'cancel') end
-open_list = run[7] or ' '
-local old = redis.call('HMGET', task_key(task), 'phase', 'at', 'state', 'last', 'first')
+local token, digest = string.match(old[6] or '', TURN)
+-- First a write that takes no memory: Redis judges that at a script's first write only, and when it is full, ending
+-- turns is what must still work.
+if not token then
+  token, digest = unpack(redis.call('HMGET', message_key(mid), 'token', 'digest'))
+  redis.call('DEL', message_key(mid))
+end
+if turns then redis.call('SREM', turns, ref .. ':' .. task) end
+if run[6] or run[7] or not turns then redis.call('HDEL', context, 'cancel', 'attempt') end
+open_list = run[8] or ' '
 local last, at, ends = old[4] or '0-0', tonumber(seq), {}
 if reply ~= '' then
   entries = {}
@@ -35,6 +40,7 @@ elseif old[5] == last and #entries == 2 and entries[1] == 'status' then
   entries = {}
 elseif old[5] and #entries > 0 then
   unfold(task)
+  old[5] = nil
 end
 for i = 1, #entries, 2 do
   last = add_entry(task, last, fence, at, entries[i], entries[i + 1])
@@ -46,21 +52,20 @@ if reply ~= '' then
   put_open(task, false)
   redis.call('DEL', task_key(task), log_key(task), push_key(task))
 else
-  set_state(task, phase, state, old, 'doc', doc, 'cursor', last, 'last', last, 'finished', mark,
+  local called = set_state(task, phase, state, old, 'doc', doc, 'cursor', last, 'last', last, 'turn', mark, 'input', '',
     unpack(ends))
-  ask_delivery(push_key(task), caller .. ':' .. task)
+  if called then ask_delivery(push_key(task), caller .. ':' .. task) end
 end
--- The message keeps the mark, too: a direct reply leaves no task, and a task that goes on gets its next turn's.
-end_message(mid, 'reply', reply, 'finished', mark, 'at', now)
+-- One that was lost meanwhile is not known any more.
+if token then put_outcome(mid, task, digest, token, mark, '', reply) end
 if session_changed == '1' then
-  redis.call('HSET', context, 'run', '', 'run_owner', '', 'via', '', 'open', open_list, 'session', session)
+  redis.call('HSET', context, 'run', '', 'open', open_list, 'session', session)
 else
-  redis.call('HSET', context, 'run', '', 'run_owner', '', 'via', '', 'open', open_list)
+  redis.call('HSET', context, 'run', '', 'open', open_list)
 end
 open_changed = false
 -- The turn's beginning renewed it; only one that took a while has to do so again.
-if now_ms - tonumber(run[9] or '0') > tonumber(context_ms) / 1000 then keep_context() end
-if turns then redis.call('SREM', turns, ref .. ':' .. task) end
+if now_ms - tonumber(run[10] or '0') > tonumber(context_ms) / 1000 then keep_context() end
 
 local answer = {'finished', now}
 local busy = false
@@ -77,7 +82,7 @@ if redis.call('EXISTS', queue) == 1 then
     end
   end
 end
-settle_live(busy, run[8] == '1')
+settle_live(busy, run[9] == '1')
 if busy then keep_context() end
 for other in string.gmatch(open_list, '%S+') do
   redis.call('PEXPIRE', task_key(other), context_ms)

@@ -465,7 +465,6 @@ async def test_while_a_turn_is_open_all_it_needs_lives_as_long_as_its_context(st
     for key in (
         keys.context(context),
         keys.queue(context),
-        keys.message(context, ticket.mid),
         keys.message(context, waits.mid),
         keys.task(context.tag, CALLER, ticket.task_id),
         keys.task(context.tag, CALLER, waits.task_id),

@@ -131,7 +131,6 @@ async def _forget(store: Store, ticket: Ticket, last: str, *, gone: bool = False
     """Takes the admission back, as a failover does that lost the last writes."""
     context, keys = ticket.context, store.keys
     task, log = (make(context.tag, CALLER, ticket.task_id) for make in (keys.task, keys.log))
-    await store.client.call("DEL", keys.message(context, ticket.mid))
     if gone:
         await store.client.call("DEL", keys.context(context), task, log)
         return

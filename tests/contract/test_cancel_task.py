@@ -75,7 +75,7 @@ async def test_r22_a_queued_turn_is_removed_and_closed(store: Store) -> None:
     again = await admit(store, message_id="m2")
     assert isinstance(again, Replayed)
     assert (again.task_id, again.error) == (asked.task_id, "")
-    assert await ttl(store, store.keys.message(asked.context, asked.mid)) <= store.limits.message_ms
+    assert await ttl(store, store.keys.outcome(asked.context, asked.mid)) <= store.limits.message_ms
     done = await finish(store, ticket)
     assert done.next is not None
     assert done.next.task_id == last.task_id

@@ -528,7 +528,7 @@ async def test_the_cap_is_exact_under_a_crowd(three: Cluster, store: Store) -> N
             await each.settled(20)
         assert await live(store) == set()
         for number in range(40):
-            await store.client.call("DEL", store.keys.message(ContextRef.of(CALLER, f"cap-{number}"), "m1"))
+            await store.client.call("DEL", store.keys.outcome(ContextRef.of(CALLER, f"cap-{number}"), "m1"))
         stores = stores[1:] + stores[:1]
         # The same contexts again, with new messages.
         replies = await asyncio.gather(

@@ -209,7 +209,7 @@ async def test_without_a_cache_a_follower_elsewhere_still_learns_the_direct_repl
     record = await store.tasks.read_message(asked.context, asked.mid)
     assert record is not None
     assert (record.task_id, record.status, record.reply) == (asked.task_id, "closed", '{"text":"hi"}')
-    assert 0 < await ttl(store, store.keys.message(asked.context, asked.mid)) <= 60_000
+    assert 0 < await ttl(store, store.keys.outcome(asked.context, asked.mid)) <= 60_000
     assert isinstance(await admit(store, message_id="m2"), Admitted)
     record = await store.tasks.read_message(asked.context, asked.mid)
     assert record is not None
@@ -222,7 +222,7 @@ async def test_what_a_closed_task_leaves_lapses_by_its_class(store: Store) -> No
     await finish(store, ticket, seq=3)
     context, keys, limits = ticket.context, store.keys, store.limits
     for key, class_ms in (
-        (keys.message(context, ticket.mid), limits.message_ms),
+        (keys.outcome(context, ticket.mid), limits.message_ms),
         (keys.task(context.tag, CALLER, ticket.task_id), limits.task_ms),
         (keys.log(context.tag, CALLER, ticket.task_id), limits.log_ms),
         (keys.context(context), limits.context_ms),

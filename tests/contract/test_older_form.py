@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from stores import Store
 from stores.keys import ContextRef
-from stores.records import Limits, Refused
-from tests.contract.builders import CALLER, admit, finish, joining, queued, running, view, waiting, with_limits
+from stores.records import Admitted, InFlight, Limits, Refused, Replayed, Reused, Ticket
+from tests.contract.builders import (
+    CALLER,
+    admission,
+    admit,
+    finish,
+    joining,
+    queued,
+    running,
+    view,
+    waiting,
+    with_limits,
+)
 
 CONTEXT = ContextRef.of(CALLER, "ctx")
 
@@ -103,3 +115,60 @@ async def test_they_count_against_the_callers_limit(store: Store) -> None:
     await finish(store, await running(store, message_id="m3"))
     assert await admit(store, message_id="m4") == Refused("caller_tasks")
     assert await admit(with_limits(store, caller_tasks=4), message_id="m4") != Refused("caller_tasks")
+
+
+async def know_as_before(store: Store, ticket: Ticket, **facts: Any) -> None:
+    """Makes what is known of a turn's message, and of the turn, what form 2 had of it."""
+    context, keys, call = ticket.context, store.keys, store.client.call
+    message, task = keys.message(context, ticket.mid), keys.task(context.tag, CALLER, ticket.task_id)
+    known = {
+        "task": ticket.task_id,
+        "digest": "same",
+        "token": "its-own",
+        "attempt": 1,
+        "asked": ticket.asked_ms,
+        **facts,
+    }
+    await call("DEL", message, keys.outcome(context, ticket.mid))
+    await call("HSET", message, *[part for pair in known.items() for part in pair])
+    await call("PEXPIRE", message, 600_000)
+    await call("HDEL", task, "turn", "input")
+
+
+async def test_a_turn_that_runs_is_taken_over_and_ended(store: Store) -> None:
+    asked = admission()
+    ticket = await running(store, message_id="m1", task_id=asked.task_id)
+    facts = {"status": "running", "input": asked.input, "fence": "1", "owner": "worker-1"}
+    await know_as_before(store, ticket, **facts)
+    assert await admit(store, asked) == InFlight(asked.task_id)
+    repeat = await admit(store, replace(asked, token="its-own"))
+    assert isinstance(repeat, Admitted)
+    assert repeat.ticket.input == asked.input
+    taken = await store.turns.take_over("worker-2", asked.context, owner="worker-1")
+    assert taken is not None
+    assert (taken[1].input, taken[1].attempt, taken[1].asked_ms) == (asked.input, 2, ticket.asked_ms)
+    assert await store.turns.pass_turn(taken[1], 60_000) == "passed"
+    taken = await store.turns.take_over("worker-2", asked.context, owner="")
+    assert taken is not None
+    assert (taken[1].input, taken[1].attempt) == (asked.input, 2)
+    done = await finish(store, taken[1], seq=3)
+    assert await finish(store, taken[1], seq=3) == done
+    assert isinstance(await admit(store, asked), Replayed)
+
+
+@pytest.mark.parametrize(("word", "reply"), [("closed", ""), ("closed", '{"text":"hi"}'), ("ended", '{"text":"hi"}')])
+async def test_an_outcome_is_told_again(store: Store, word: str, reply: str) -> None:
+    ticket = await running(store)
+    await finish(store, ticket, reply=reply)
+    await know_as_before(store, ticket, status=word, reply=reply)
+    record = await store.tasks.read_message(ticket.context, ticket.mid)
+    assert record is not None
+    assert (record.task_id, record.status, record.reply) == (ticket.task_id, "closed", reply)
+    again = await admit(store)
+    if word == "ended":
+        assert isinstance(again, Admitted)
+        await finish(store, again.ticket)
+    else:
+        assert isinstance(again, Replayed)
+        assert (again.task_id, again.reply) == (ticket.task_id, reply)
+        assert await admit(store, digest="another") == Reused(ticket.task_id)

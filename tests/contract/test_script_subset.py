@@ -92,6 +92,8 @@ def test_every_name_is_a_local_one(name: str, apart: bool) -> None:
     if apart and name not in APART:
         pytest.skip("has one form")
     body = re.sub(r"'[^'\n]*'", "''", code(loaded(name, apart=apart).body))
+    # The names of a table's fields are its own.
+    body = re.sub(r"\{[^{}]*\}", lambda table: re.sub(r"\w+ = ", "", table.group()), body)
     declared = set(GLOBALS)
     for names in re.findall(r"\blocal ((?!function\b)[\w, ]+)", body):
         declared |= {each.strip() for each in names.split(",")}

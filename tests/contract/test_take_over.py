@@ -144,10 +144,13 @@ async def test_whoever_has_a_turn_is_looked_for_also_when_it_was_reaped_before(s
 
 async def test_a_recovery_renews_what_the_turn_needs(store: Store) -> None:
     ticket = await running(store)
-    message = store.keys.message(ticket.context, ticket.mid)
-    await store.client.call("PEXPIRE", message, 60_000)
-    await store.turns.take_over("worker-2", ticket.context, owner="worker-1")
-    assert await ttl(store, message) > store.limits.context_ms - 60_000
+    keys, context = store.keys, ticket.context
+    needed = (keys.context(context), keys.task(context.tag, CALLER, ticket.task_id))
+    for key in needed:
+        await store.client.call("PEXPIRE", key, 60_000)
+    await store.turns.take_over("worker-2", context, owner="worker-1")
+    for key in needed:
+        assert await ttl(store, key) > store.limits.context_ms - 60_000
     assert (await store.tasks.list_tasks(CALLER)).total == 1
 
 

@@ -3,6 +3,7 @@
 local queue = prefix .. 'q:' .. cid
 local shelf = prefix .. 'x:' .. cid
 local function message_key(mid) return prefix .. 'm:' .. mid end
+local function outcome_key(mid) return prefix .. 'o:' .. mid end
 local function task_key(task) return prefix .. 't:' .. caller .. ':' .. task end
 local function log_key(task) return prefix .. 'e:' .. caller .. ':' .. task end
 local function push_key(task) return prefix .. 'p:' .. caller .. ':' .. task end
