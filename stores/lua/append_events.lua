@@ -6,13 +6,13 @@
 -- @args prefix channel caller cid worker mid task fence seq doc keep carry ...entries
 -- @const context_ms task_ms log_ms
 -- Replies: appended <at> <cancel> <heard> | lost
--- @include clock partition
+-- @include clock
 local run = redis.call('HMGET', context, 'run', 'run_fence', 'run_owner', 'run_mid', 'cancel', 'open')
 if run[1] ~= task or run[2] ~= fence or run[3] ~= worker or run[4] ~= mid then return {'lost'} end
-local log, facts = log_key(task), task_key(task)
--- First a write that takes no memory: Redis judges that at a script's first write only, and when it is full, what runs
--- must be able to end.
-local kept = redis.call('PEXPIRE', log, context_ms) == 1
+local facts, log = prefix .. 't:' .. caller .. ':' .. task, prefix .. 'e:' .. caller .. ':' .. task
+-- First a write that takes no memory, of a field that is not there: Redis judges that at a script's first write only, and
+-- when it is full, what runs must be able to end.
+redis.call('HDEL', context, '')
 local places = redis.call('HMGET', facts, 'last', 'first')
 local at_fence, at_seq = string.match(places[1] or '0-0', '^(%d+)-(%d+)$')
 at_fence, at_seq = tonumber(at_fence), tonumber(at_seq)
@@ -24,7 +24,7 @@ for i = 1, #entries, 3 do
   -- What is there already came with an earlier call that is repeated.
   if newer or (at_fence == tonumber(fence) and at_seq < last) then
     if places[2] and not added then
-      -- @include unfold
+      -- @include partition unfold
       unfold(task)
     end
     redis.call('XADD', log, fence .. '-' .. last, 'k', entries[i], 'a', now, 'd', entries[i + 2])
@@ -37,7 +37,7 @@ if added then
   redis.call('HSET', facts, 'last', fence .. '-' .. (last - 1))
   if state then
     -- Most events are chunks, and need nothing of all this.
-    -- @include shared open listing index unfold task
+    -- @include partition shared open listing index unfold task
     open_list = run[6] or ' '
     set_state(task, 'open', state)
     save_open()
@@ -57,8 +57,9 @@ if added then
       redis.call('HSET', facts, 'trimmed', trimmed)
     end
   end
-  if not kept then redis.call('PEXPIRE', log, context_ms) end
+  -- A thousandth of its time is no loss.
+  if redis.call('PTTL', log) < tonumber(context_ms) * 0.999 then redis.call('PEXPIRE', log, context_ms) end
   local word = carry == '1' and all_new and table.concat({'events', fence, seq, now, unpack(entries)}, '\n') or 'open'
-  heard = wake(task, #word <= 65536 and word or 'open')
+  heard = redis.call('PUBLISH', channel .. task, #word <= 65536 and word or 'open')
 end
 return {'appended', now, run[5] == fence and 1 or 0, heard}

@@ -5,11 +5,58 @@
 -- @args prefix channel caller cid ref worker mid task fence seq state phase doc session_changed session reply take_next ...entries
 -- @const working context_ms task_ms log_ms message_ms idle_ms
 -- Replies: finished <at> <ticket or nothing> | lost <state>
--- @include clock partition shared open listing index message outcome unfold task unclaimed live context
+-- A function costs something at each call that makes it, also where nobody calls it: those of the rarer cases are made
+-- where they are needed.
+-- @include clock
 local run = redis.call('HMGET', context, 'run', 'run_fence', 'run_owner', 'via', 'run_mid', 'cancel', 'attempt', 'open', 'limited', 'started')
-local old = redis.call('HMGET', task_key(task), 'phase', 'at', 'state', 'last', 'first', 'turn')
+local key = prefix .. 't:' .. caller .. ':' .. task
+local old = redis.call('HMGET', key, 'phase', 'at', 'state', 'last', 'first', 'turn')
+local token, digest = string.match(old[6] or '', '^(%S+) (%S+) %d$')
 local mark = fence .. ':' .. worker
-if run[1] ~= task or run[2] ~= fence or run[3] ~= worker or run[5] ~= mid then
+local ours = run[1] == task and run[2] == fence and run[3] == worker and run[5] == mid
+-- The turn's beginning renewed the context; only one that took a while has to do so again.
+local long = now_ms - tonumber(run[10] or '0') > tonumber(context_ms) / 1000
+-- One turn in sixteen, by a random digit of its task's id, takes what has lapsed out of the sets it shares with others.
+local prunes = string.sub(task, 18, 18) == '0'
+
+-- The plain case, in as few commands as it can be: a turn that began at once, said nothing on its way, and is all there is
+-- of its context, closes its task. What the rest of this script does, where nothing else has to be looked after.
+if ours and token and phase == 'closed' and reply == '' and old[5] == old[4] and #entries == 2 and entries[1] == 'status'
+  and run[8] == ' ' .. task .. ' ' and not (run[6] or run[7] or run[9] or long or prunes)
+  and redis.call('EXISTS', prefix .. 'q:' .. cid) == 0 then
+  -- @include shared
+  local last, line = fence .. '-' .. seq, state .. '|' .. now .. '|' .. task
+  local shelf, push = prefix .. 'x:' .. cid, prefix .. 'p:' .. caller .. ':' .. task
+  -- First a write that takes no memory, see below.
+  -- @together
+  redis.call('SREM', turns, ref .. ':' .. task)
+  redis.call('ZREM', live, ref)
+  -- In this order the index is never empty, so that it keeps the time to live that the turn's beginning gave it.
+  redis.call('ZADD', index, 0, 'e|' .. line)
+  redis.call('ZREM', index, 'a|' .. old[3] .. '|' .. old[2] .. '|' .. task)
+  -- @apart ended
+  redis.call('HSET', key, 'phase', phase, 'at', now, 'state', state, 'doc', doc, 'cursor', last, 'last', last,
+    'turn', mark, 'input', '', 'end_at', now, 'end_doc', entries[2])
+  redis.call('PEXPIRE', key, task_ms)
+  redis.call('ZADD', shelf, 0, 'e|' .. line)
+  keep_shared(shelf, task_ms)
+  -- @include outcome
+  put_outcome(mid, task, digest, token, mark, '', '')
+  if session_changed == '1' then
+    redis.call('HSET', context, 'run', '', 'open', ' ', 'session', session)
+  else
+    redis.call('HSET', context, 'run', '', 'open', ' ')
+  end
+  if redis.call('PEXPIRE', push, task_ms) == 1 then
+    -- @include unclaimed
+    ask_delivery(push, caller .. ':' .. task)
+  end
+  redis.call('PUBLISH', channel .. task, phase)
+  return {'finished', now}
+end
+
+-- @include partition shared open listing index message outcome unfold task unclaimed live context
+if not ours then
   -- The message keeps the mark, too: a direct reply leaves no task, and a task that goes on gets its next turn's.
   local known = find_message(mid) or {}
   if old[6] ~= mark and known.mark ~= mark then return {'lost', old[3] or ''} end
@@ -21,7 +68,6 @@ if run[1] ~= task or run[2] ~= fence or run[3] ~= worker or run[5] ~= mid then
   return answer
 end
 
-local token, digest = string.match(old[6] or '', TURN)
 -- First a write that takes no memory: Redis judges that at a script's first write only, and when it is full, ending
 -- turns is what must still work.
 if not token then
@@ -64,8 +110,7 @@ else
   redis.call('HSET', context, 'run', '', 'open', open_list)
 end
 open_changed = false
--- The turn's beginning renewed it; only one that took a while has to do so again.
-if now_ms - tonumber(run[10] or '0') > tonumber(context_ms) / 1000 then keep_context() end
+if long then keep_context() end
 
 local answer = {'finished', now}
 local busy = false
@@ -96,8 +141,7 @@ for other in string.gmatch(open_list, '%S+') do
   -- @apart keep
 end
 save_open()
--- One turn in sixteen, by a random digit of its task's id, takes what has lapsed out of the sets it shares with others.
-if string.sub(task, 18, 18) == '0' then
+if prunes then
   -- @include sides renew prune
   index_prune(shelf, 64)
   if index then index_prune(index, 64) end

@@ -80,6 +80,7 @@ async def test_turns_end_right_though_nobody_listed_meanwhile(store: Store) -> N
     going = await running(store)
     idle = await waiting(store, context_id="other")
     await list_as_before(store, going.task_id, idle.task_id)
+    await know_as_before(store, going, status="running", input="hello")
     await finish(store, going)
     reply = await admit(store, joining(await view(store, going), "m2"))
     assert reply == Refused("closed")

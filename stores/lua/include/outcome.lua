@@ -4,13 +4,13 @@
 local function put_outcome(mid, task, digest, token, mark, failure, reply)
   local kept = message_ms ~= '0'
   local known = {kept and 'closed' or 'ended', task, digest, token, mark, now, failure, reply}
-  redis.call('SET', outcome_key(mid), table.concat(known, '\n'), 'PX', kept and message_ms or '60000')
+  redis.call('SET', prefix .. 'o:' .. mid, table.concat(known, '\n'), 'PX', kept and message_ms or '60000')
 end
 
 -- Of a message that never got to a turn.
 local function close_message(mid, failure)
-  local facts = redis.call('HMGET', message_key(mid), 'task', 'digest', 'token')
+  local facts = redis.call('HMGET', prefix .. 'm:' .. mid, 'task', 'digest', 'token')
   if not facts[1] then return end
-  redis.call('DEL', message_key(mid))
+  redis.call('DEL', prefix .. 'm:' .. mid)
   put_outcome(mid, facts[1], facts[2], facts[3], '', failure, '')
 end
