@@ -93,7 +93,7 @@ local names = facts[2] and {} or {'id', context_id, 'caller', caller}
 -- The plain case, in as few commands as it can be: the message begins a new task at once. What start_turn does, when
 -- nothing of it can be there yet and nobody can know of it.
 if not busy and named ~= '1' and push_name == '' then
-  local fence = text(tonumber(facts[2] or '0') + 1)
+  local fence = facts[2] and text(tonumber(facts[2]) + 1) or '1'
   local first = fence .. '-1'
   if super_doc ~= '' and opened ~= ' ' then
     -- @include partition shared open listing index unfold task unclaimed supersede

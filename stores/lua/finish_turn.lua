@@ -22,7 +22,7 @@ local prunes = string.sub(task, 18, 18) == '0'
 -- The plain case, in as few commands as it can be: a turn that began at once, said nothing on its way, and is all there is
 -- of its context, closes its task. What the rest of this script does, where nothing else has to be looked after.
 if ours and token and phase == 'closed' and reply == '' and old[5] == old[4] and #entries == 2 and entries[1] == 'status'
-  and run[8] == ' ' .. task .. ' ' and not (run[6] or run[7] or run[9] or long or prunes)
+  and run[8] == ' ' .. task .. ' ' and not (run[6] or run[7] or run[9] or long)
   and redis.call('EXISTS', prefix .. 'q:' .. cid) == 0 then
   -- @include shared
   local last, line = fence .. '-' .. seq, state .. '|' .. now .. '|' .. task
@@ -50,6 +50,14 @@ if ours and token and phase == 'closed' and reply == '' and old[5] == old[4] and
   if redis.call('PEXPIRE', push, task_ms) == 1 then
     -- @include unclaimed
     ask_delivery(push, caller .. ':' .. task)
+  end
+  if prunes then
+    -- @include listing sides renew prune
+    index_prune(shelf, 64)
+    -- @together
+    index_prune(index, 64)
+    redis.call('ZREMRANGEBYSCORE', live, '-inf', now)
+    -- @apart nothing
   end
   redis.call('PUBLISH', channel .. task, phase)
   return {'finished', now}

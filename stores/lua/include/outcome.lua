@@ -3,8 +3,9 @@
 -- elsewhere learns a direct reply or an error from it, and a repeated call is recognised by it.
 local function put_outcome(mid, task, digest, token, mark, failure, reply)
   local kept = message_ms ~= '0'
-  local known = {kept and 'closed' or 'ended', task, digest, token, mark, now, failure, reply}
-  redis.call('SET', prefix .. 'o:' .. mid, table.concat(known, '\n'), 'PX', kept and message_ms or '60000')
+  local known = (kept and 'closed\n' or 'ended\n') .. task .. '\n' .. digest .. '\n' .. token .. '\n' .. mark .. '\n' .. now
+    .. '\n' .. failure .. '\n' .. reply
+  redis.call('SET', prefix .. 'o:' .. mid, known, 'PX', kept and message_ms or '60000')
 end
 
 -- Of a message that never got to a turn.
