@@ -13,9 +13,11 @@ from stores.scripts import Argument, Script
 MUTATIONS: dict[str, tuple[tuple[str, str, str], ...]] = {
     "no_fence": (
         ("append_events", "run[1] ~= task or run[2] ~= fence or run[3] ~= worker or run[4] ~= mid", "false"),
-        ("finish_turn", "run[1] ~= task or run[2] ~= fence or run[3] ~= worker or run[5] ~= mid", "false"),
+        ("finish_turn", "run[1] == task and run[2] == fence and run[3] == worker and run[5] == mid", "true"),
     ),
-    "no_dedup": (("admit_turn", "if known[1] and (known[3] ~= 'ended' or known[4] == token) then", "if false then"),),
+    "no_dedup": (
+        ("admit_turn", "(run and facts[5] == mid) or redis.call('EXISTS', ", "false and redis.call('EXISTS', "),
+    ),
     "lost_hand_over": (("finish_turn", "answer[3] = start_next(mark)", "answer[3] = nil"),),
 }
 

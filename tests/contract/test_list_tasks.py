@@ -9,8 +9,8 @@ import pytest
 
 from stores import Store
 from stores.keys import ContextRef
-from stores.records import Limits
-from tests.contract.builders import CALLER, admission, admit, eventually, finish, joining, running, waiting
+from stores.records import Admitted, Limits
+from tests.contract.builders import CALLER, admission, admit, eventually, finish, joining, running, sweeping, waiting
 
 CONTEXT = ContextRef.of(CALLER, "ctx")
 
@@ -254,3 +254,59 @@ async def calls(store: Store, name: str) -> int:
     assert name == "list_page"
     stats = await store.client.call("INFO", "commandstats")
     return int(stats.get("cmdstat_time", {"calls": 0})["calls"])
+
+
+@pytest.mark.usefixtures("one_node")
+async def test_a_listing_among_turns_that_begin_and_end_misses_and_doubles_nothing(fleet: list[Store]) -> None:
+    """A task moves from line to line in one step with its turn, also between a context's list and its listing."""
+    begun = 0
+    over = asyncio.Event()
+
+    async def turns(store: Store, name: str) -> None:
+        nonlocal begun
+        for number in range(20):
+            ticket = await running(store, context_id=name, message_id=f"m{number}")
+            begun += 1
+            if number % 2:
+                await finish(store, ticket)
+                continue
+            await finish(store, ticket, "input_required", "waiting")
+            answer = await admit(store, joining(ticket.view, f"a{number}"))
+            assert isinstance(answer, Admitted)
+            await finish(store, answer.ticket)
+
+    async def look(store: Store, **filters: Any) -> None:
+        before = 0
+        while not over.is_set():
+            page = await store.tasks.list_tasks(CALLER, size=100, **filters)
+            ids = {task.task_id for task in page.tasks}
+            assert page.total == len(page.tasks) == len(ids)
+            assert page.total >= before
+            before = page.total
+
+    async def walk() -> None:
+        try:
+            await asyncio.gather(turns(fleet[0], "ctx"), turns(fleet[1], "other"))
+        finally:
+            over.set()
+
+    await asyncio.gather(walk(), look(fleet[2]), look(fleet[3], context=CONTEXT))
+    assert (await fleet[0].tasks.list_tasks(CALLER)).total == begun == 40
+    assert (await fleet[0].tasks.list_tasks(CALLER, context=CONTEXT)).total == 20
+
+
+@pytest.mark.parametrize("limits", [Limits(context_ms=150, task_ms=100_000)])
+async def test_turns_that_nobody_ever_ended_leave_the_listing_though_nobody_reads_it(store: Store) -> None:
+    """Nothing says when their tasks lapse, as long as they run; the whole fleet may have been away for longer."""
+    for number in range(3):
+        await running(store, context_id=f"lost-{number}")
+
+    async def pruned() -> bool:
+        reply = await admit(store, sweeping("busy", f"m{await _now(store)}"))
+        assert isinstance(reply, Admitted)
+        await finish(store, reply.ticket)
+        await store.settled(20)
+        return int(await store.client.call("ZLEXCOUNT", store.keys.index(CALLER), "[a|", "(a|}")) == 0
+
+    await eventually(pruned)
+    assert await store.client.call("ZCARD", f"{store.keys.index(CALLER)}:lapse") == 0
