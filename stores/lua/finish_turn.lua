@@ -11,7 +11,7 @@
 local run = redis.call('HMGET', context, 'run', 'run_fence', 'run_owner', 'via', 'run_mid', 'cancel', 'attempt', 'open', 'limited', 'started')
 local key = prefix .. 't:' .. caller .. ':' .. task
 local old = redis.call('HMGET', key, 'phase', 'at', 'state', 'last', 'first', 'turn')
-local token, digest = string.match(old[6] or '', '^(%S+) (%S+) %d$')
+local token, digest = string.match(old[6] or '', '^(%S+) (%S*) %d$')
 local mark = fence .. ':' .. worker
 local ours = run[1] == task and run[2] == fence and run[3] == worker and run[5] == mid
 -- The turn's beginning renewed the context; only one that took a while has to do so again.

@@ -205,3 +205,22 @@ async def test_whoever_asks_while_turns_begin_and_end_always_finds_the_message(f
             await finish(fleet[0], ticket)
 
     await asyncio.gather(walk(), look(fleet[1]), look(fleet[2]))
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+async def test_a_message_without_a_digest_is_known_as_well(store: Store, quiet: bool) -> None:
+    """All cancels of a task are one message, whatever is in them, and have none."""
+    task = await waiting(store)
+    said = joining(task, "cancel", quiet=quiet, digest="")
+    ticket = await begin(store, said)
+    assert ticket.input == said.input
+    assert await begin(store, said) == ticket
+    assert await admit(store, replace(said, token="other")) == InFlight(said.task_id)
+    assert await status(store, said) == "running"
+    taken = await store.turns.take_over("worker-2", said.context, owner="worker-1")
+    assert taken is not None
+    assert taken[1].input == said.input
+    ended = ending("canceled", seq=2 if quiet else 3)
+    assert isinstance(await store.turns.finish_turn(taken[1], ended), Finished)
+    assert isinstance(await store.turns.finish_turn(taken[1], ended), Finished)
+    assert isinstance(await admit(store, replace(said, token="other")), Replayed)

@@ -3,7 +3,7 @@
 --   in a turn that began at once: with its task, as `input` and `turn` (its token, digest, and 1 if it is quiet)
 --   when it has ended: a text (outcome_key), see `put_outcome`; `turn` is then the mark of the turn's end
 -- A context's run_mid tells which message its running turn has.
-local TURN = '^(%S+) (%S+) (%d)$'
+local TURN = '^(%S+) (%S*) (%d)$'
 
 local function find_message(mid)
   local run = redis.call('HMGET', context, 'run', 'run_mid')
