@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, Literal
 
 from stores import scripts
@@ -119,9 +119,9 @@ class TurnStore:
         keys = self._keys
         return (keys.deliveries(worker), keys.undelivered) if self._serves_push else ()
 
-    def admit_turn(self, worker: str, asked: Admission) -> Coroutine[Any, Any, AdmitReply]:
+    async def admit_turn(self, worker: str, asked: Admission) -> AdmitReply:
         """Claims the message and takes or queues for its context."""
-        return self._admit_turn(worker, asked)
+        return await self._admit_turn(worker, asked)
 
     async def _admit_turn(self, worker: str, asked: Admission, **beside: Argument) -> AdmitReply:
         keys = self._keys

@@ -1,4 +1,4 @@
-"""The run whose instructions are counted does what it says: real turns, from the bytes of requests to those of answers."""
+"""The run whose instructions are counted: real turns, from the bytes of requests to those of answers."""
 
 from __future__ import annotations
 
