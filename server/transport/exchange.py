@@ -108,7 +108,7 @@ class DirectExchange(WholeAnswer):
 
     def _says_goodbye(self) -> bool:
         """Whether this worker closes its connections with their next answers."""
-        return any(name == b"connection" for name, _ in self.default_headers)
+        return b"connection" in dict(self.default_headers)
 
 
 async def _answer(send: Send, status: int, kind: bytes, body: bytes, more: More) -> None:
