@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 
-from server.protocol.model import ArtifactUpdate, Event, MessageJoined, State, Status, StatusUpdate, Task, fold
+from server.protocol.folding import fold
+from server.protocol.model import ArtifactUpdate, Event, MessageJoined, State, Status, StatusUpdate, Task
 from server.protocol.v0_3 import V0_3_DIALECT
 from server.protocol.v1_0 import V1_0_DIALECT
 from server.push.document import Registered

@@ -15,7 +15,8 @@ import time
 
 from server.observe import metrics, traces
 from server.protocol import documents, errors
-from server.protocol.model import CancelTask, State, Status, StatusUpdate, Task, fold
+from server.protocol.folding import fold
+from server.protocol.model import CancelTask, State, Status, StatusUpdate, Task
 from server.turns.admission import Admissions, read_view, store_errors
 from server.turns.record import Asked, task_of
 from server.turns.watch import Watching

@@ -17,7 +17,8 @@ from typing import NamedTuple, TypeVar
 
 from server.observe import metrics
 from server.protocol import documents
-from server.protocol.model import ArtifactUpdate, Event, StatusUpdate, Task, fold_all
+from server.protocol.folding import fold_all
+from server.protocol.model import ArtifactUpdate, Event, StatusUpdate, Task
 from server.turns import cursor as cursors
 from server.turns.bell import Bell
 from server.turns.hub import Hub, Inbox, Step

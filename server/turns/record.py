@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from server.protocol import documents
-from server.protocol.model import Event, JsonObject, SendMessage, State, Status, Task, fold
+from server.protocol.folding import fold
+from server.protocol.model import Event, JsonObject, SendMessage, State, Status, Task
 from stores.lean import lean
 from stores.records import Entry, Phase, TaskView
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from server.protocol.folding import fold, fold_all
 from server.protocol.model import (
     Artifact,
     ArtifactUpdate,
@@ -22,8 +23,6 @@ from server.protocol.model import (
     Status,
     StatusUpdate,
     Task,
-    fold,
-    fold_all,
 )
 from tests.protocol.samples import PLAIN, QUESTION
 

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from server.protocol import documents
+from server.protocol.folding import fold
 from server.protocol.model import (
     Artifact,
     ArtifactUpdate,
@@ -20,7 +21,6 @@ from server.protocol.model import (
     Status,
     StatusUpdate,
     Task,
-    fold,
 )
 from server.push.document import Registered, config_name, dump_config, load_config
 from server.push.rendering import Picture, begun, headers_of, rests, wanted

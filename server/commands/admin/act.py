@@ -17,7 +17,8 @@ from typing import Any, Literal
 from server.commands.admin.opening import Opened
 from server.commands.admin.workers import is_alive
 from server.protocol import documents
-from server.protocol.model import Message, Part, Role, State, Status, StatusUpdate, fold
+from server.protocol.folding import fold
+from server.protocol.model import Message, Part, Role, State, Status, StatusUpdate
 from server.turns.record import Asked, dump_asked, task_of
 from stores.keys import ContextRef, DeliveryRef
 from stores.records import Admission, Admitted, Finish, Finished, InFlight, Queued, TaskView, Ticket
