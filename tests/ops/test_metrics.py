@@ -69,16 +69,20 @@ async def test_any_worker_of_a_replica_answers_for_all_of_them(
     context, gate = unique("m"), unique("gate")
     speakers = [Speaker(http, node.url, "1.0") for node in fleet.nodes]
     asked, other = fleet.nodes
+    seen = ""
 
     async def told() -> dict[str, Any] | None:
         """The page of the worker that is asked, once it shows the other one's numbers as that one does."""
+        nonlocal seen
         own, page = await scrape(http, other.url), await scrape(http, asked.url)
         for name in ("nonstick_admissions_total", "nonstick_turns_total", "nonstick_turns_running"):
             shown, true = (
                 [it for it in found.get(name, []) if it[0]["worker"] == str(other.pid)] for found in (page, own)
             )
             if shown != true:
+                seen = f"{name} of {other.pid}: {shown}, it says {true} itself"
                 return None
+        seen = f"running: {page['nonstick_turns_running']}, alive: {[node.pid for node in fleet.nodes]}"
         return page
 
     def running(page: dict[str, Any]) -> float:
@@ -90,7 +94,11 @@ async def test_any_worker_of_a_replica_answers_for_all_of_them(
         page = await told()
         return page if page and not running(page) else None
 
-    before = await wait_found(at_rest, what="the numbers of what was before")
+    try:
+        before = await wait_found(at_rest, what="the numbers of what was before")
+    except AssertionError as error:
+        error.add_note(seen)
+        raise
     for number, speaker in enumerate(speakers):
         await speaker.send("echo", context=f"{context}-{number}", message_id="m1")
     await speakers[1].send("echo", context=f"{context}-0", message_id="m1")
