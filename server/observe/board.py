@@ -56,7 +56,7 @@ class Board:
         try:
             _sweep(self._folder.parent)
             make_private(self._folder)
-            self._file.touch()
+            self._write("")
         except (OSError, EmbeddedEngineError) as error:
             # Without a place to write, each worker can only speak for itself.
             self._alone = True
@@ -86,11 +86,19 @@ class Board:
         own = {"worker": self._worker, "metrics": self._registry.snapshot()}
         if not self._alone:
             # A full disk costs the others our numbers for a while, not this page.
-            with contextlib.suppress(OSError):
-                draft = self._file.with_suffix(".new")
-                draft.write_text(json.dumps(own, separators=(",", ":")))
-                draft.replace(self._file)
+            with contextlib.suppress(OSError, EmbeddedEngineError):
+                self._write(json.dumps(own, separators=(",", ":")))
         return own
+
+    def _write(self, text: str) -> None:
+        draft = self._file.with_suffix(".new")
+        try:
+            draft.write_text(text)
+        except FileNotFoundError:
+            # The last worker that went took the folder along, before there was anything of ours in it.
+            make_private(self._folder)
+            draft.write_text(text)
+        draft.replace(self._file)
 
     def page(self, extra: Mapping[str, list[Sample]]) -> str:
         """The page in Prometheus' text format."""

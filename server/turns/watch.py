@@ -68,9 +68,10 @@ class Watching:
         view = turn.ticket.view
         if held:
             return self._held(turn, view)
-        first = (
-            _beginning(view, turn.ticket.started_ms) if new else [Streamed(cursors.of(view.last), task_of(view), False)]
-        )
+        if new:
+            first = _beginning(view, turn.ticket.started_ms)
+        else:
+            first = [Streamed(cursors.of(view.last), task_of(view), False)]
         return self._events(turn.ticket.context.caller, view, None, turn, first)
 
     async def _held(self, turn: RunningTurn, view: TaskView) -> Stream:
